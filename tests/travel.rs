@@ -7,6 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use lab::outboard::total;
+use rustix::process::Signal;
 use scene::Scene;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -248,4 +249,45 @@ fn a_listening_socket_goes_from_program_to_program() {
     scene.at_rest();
     let accepted = scene.counted("handed_over") - before;
     assert_eq!(accepted, 3.0, "the engine accepts");
+}
+
+#[test]
+fn a_listening_socket_that_went_through_exec_without_an_engine_is_the_next_ones() {
+    let name = "a_listening_socket_that_went_through_exec_without_an_engine_is_the_next_ones";
+    if lab::skip_without(name, &["python3"]) {
+        return;
+    }
+    let mut scene = start("without_engine.py");
+    scene._engine.signal(Signal::KILL).expect("it is there");
+    scene._engine.wait(LIMIT).expect("it ends");
+    let go = scene.world.scratch().join("go");
+    std::fs::write(&go, "").expect("a file");
+    let done = scene.world.scratch().join("go.done");
+    let executed = scene.server.wait_until(LIMIT, || done.exists());
+    executed.expect("it executes itself");
+    let engine = scene.outboard.start_engine(&scene.world, None);
+    scene._engine = engine.expect("another engine");
+    let Scene {
+        world,
+        server,
+        outboard,
+        ..
+    } = &mut scene;
+    let listens = || {
+        let rows = outboard.sockets().unwrap_or_default();
+        rows.iter().any(|row| row["state"] == "LISTEN")
+    };
+    let taken = server.wait_until(LIMIT, listens);
+    taken.expect("the listener is the engine's");
+    let explain = outboard.command(world, "explain");
+    let explained = explain.arg(server.id().to_string()).output();
+    let explained = explained.expect("it explains");
+    let lines: Vec<_> = explained.lines().skip(1).collect();
+    assert_eq!(lines.len(), 1, "{explained}");
+    let words: Vec<_> = lines[0].split_whitespace().collect();
+    assert_ne!(words[0], "-", "its number is known: {explained}");
+    assert_eq!(words[1..4], ["listener", "0.0.0.0:7000", "engine"]);
+    let answer = scene.converse("", b"rest");
+    assert_eq!(ends_with(&answer, b"rest"), "second \n");
+    assert_eq!(scene.counted("handed_over"), 1.0);
 }

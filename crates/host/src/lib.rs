@@ -70,7 +70,7 @@ pub use change_log::{Change, ChangeLog, LogReader};
 pub use connect::{ConnectError, ConnectOptions};
 pub use fork::ForkToken;
 pub use gather::gather;
-pub use listener::{Accepted, Listener};
+pub use listener::{Accepted, Listener, why_refused};
 pub use poller::{Poller, Source};
 pub use post_queue::Placed;
 pub use queue_pair::control::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};

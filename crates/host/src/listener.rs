@@ -74,10 +74,12 @@ impl Listener {
             line: Arc::default(),
             state: Mutex::new(State::new(backlog)),
         });
+        // Before it is known, so that it is shown once.
+        session.attachment();
         session.know_listener(&core);
         let listener = Self { core };
         if let Some(attachment) = session.attachment() {
-            // Attaching just now has announced it already.
+            // One that was attached just now has been shown it already.
             if lock(&listener.core.state).link.is_none() {
                 match listener.core.announce(&attachment) {
                     // The kernel serves until one takes it.
@@ -180,6 +182,15 @@ impl Listener {
             .is_some_and(|(attachment, _)| attachment.is_live())
     }
 
+    /// The program knows it by the number `fd`: the engine is told, and each that comes later, for `outboard
+    /// explain`. If this process has not attached, it does.
+    pub fn explain_as(&self, fd: i32) {
+        lock(&self.core.state).number = Some(fd);
+        if let Some(attachment) = self.core.session.attachment() {
+            self.core.explain(&attachment);
+        }
+    }
+
     /// `listen` was called again with another backlog. The engine learns it when it is next asked.
     pub fn set_backlog(&self, backlog: u32) {
         let mut state = lock(&self.core.state);
@@ -214,6 +225,18 @@ impl Listener {
     /// Sets the low-water mark of what is accepted from now on, as on a socket.
     pub fn set_receive_low(&self, bytes: u64) {
         lock(&self.core.state).options.set_receive_low(bytes);
+    }
+}
+
+/// Why an engine does not take a listener, in words, from what it has answered.
+pub fn why_refused(error: Errno) -> &'static str {
+    match error {
+        Errno::OPNOTSUPP => "its address is not one of the engine's interface",
+        Errno::ACCESS => "the engine's configuration leaves it to the kernel",
+        Errno::PERM => "it is in another network namespace than the engine",
+        Errno::NOBUFS | Errno::NOMEM => "the engine has no room for more listeners",
+        Errno::ADDRINUSE => "another program has offloaded this port",
+        _ => "the engine refused it",
     }
 }
 

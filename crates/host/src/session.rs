@@ -30,6 +30,7 @@ use crate::ready_set::ReadySet;
 use crate::sleep::{RETRY, Sleeper};
 use crate::socket::{Socket, monotonic_ns};
 
+pub(crate) use reports::report;
 pub use reports::{LastWords, REMARKS};
 
 /// How long a child waits for an engine from which it has listeners alone: the kernel has them, too.
@@ -361,8 +362,7 @@ impl SessionCore {
         link.attachment = Some(Arc::clone(&attachment));
         self.repeat_remarks(&attachment);
         for listener in self.living_listeners() {
-            // One that this engine refuses is served by the kernel alone.
-            let _ = listener.announce(&attachment);
+            listener.announce_anew(&attachment);
         }
         Ok(attachment)
     }

@@ -74,6 +74,42 @@ fn a_listener_that_was_shown_to_an_engine_as_it_ended_is_the_next_ones() {
 }
 
 #[test]
+fn what_becomes_of_a_listener_is_told_to_each_engine() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
+    listener.explain_as(6);
+    let told = |engine: &FakeEngine, why: &str| {
+        let line = Request::Report {
+            fd: 6,
+            kind: format!("listener {}", listener.local()),
+            reason: why.to_owned(),
+        };
+        engine.until(|inner| inner.requests.contains(&line).then_some(()));
+        let lines = |request: &&Request| matches!(request, Request::Report { .. });
+        assert_eq!(engine.lock().requests.iter().filter(lines).count(), 1);
+    };
+    told(&engine, "");
+
+    let engine = FakeEngine::start_at(engine.die(), None);
+    engine.lock().listening = Some(Refused::With(Errno::ACCESS));
+    let start = Instant::now();
+    while engine.lock().requests.is_empty() {
+        let slept = listener.wait(Some(Duration::from_millis(100)));
+        assert_eq!(slept, Err(Errno::TIMEDOUT));
+        assert!(start.elapsed() < HANG, "it is not looked for");
+    }
+    told(
+        &engine,
+        "the engine's configuration leaves it to the kernel",
+    );
+
+    let engine = FakeEngine::start_at(engine.die(), None);
+    is_taken(&listener);
+    told(&engine, "");
+}
+
+#[test]
 fn credit_is_given_when_the_program_waits_and_renewed_as_it_accepts() {
     let engine = FakeEngine::start();
     let session = engine.attach();

@@ -23,6 +23,7 @@ fn a_listener_that_was_shown_in_vain_is_the_engines_when_it_runs() {
         let _stopped = engine.lock();
         let listener = session.listen(ANY_PORT.parse().unwrap(), 16).unwrap();
         assert!(!listener.is_offloaded());
+        listener.explain_as(6);
         let _client = TcpStream::connect(listener.local()).unwrap();
         listener.wait(Some(HANG)).unwrap();
         assert!(matches!(listener.accept(), Ok(Accepted::Kernel(_))));
@@ -52,6 +53,12 @@ fn a_listener_that_was_shown_in_vain_is_the_engines_when_it_runs() {
     );
     let listens = |request: &&Request| matches!(request, Request::Listen { .. });
     assert_eq!(inner.requests.iter().filter(listens).count(), 2);
+    // Nothing is said of it that holds no more.
+    let told = inner.requests.iter().filter_map(|request| match request {
+        Request::Report { fd, reason, .. } => Some((*fd, reason.as_str())),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(6, "")]);
 }
 
 #[test]

@@ -48,11 +48,7 @@ impl Listening {
     pub fn tell(&self, fd: c_int) {
         let process = std::process::id();
         if self.told_by.swap(process, Ordering::Relaxed) != process {
-            if self.listener.is_offloaded() {
-                report::offloaded(fd, &named(fd));
-            } else {
-                report::left_to_kernel(fd, &named(fd), NO_ENGINE);
-            }
+            report::listens(fd, &self.listener);
         }
     }
 }
@@ -66,8 +62,15 @@ fn named(fd: c_int) -> String {
     }
 }
 
-/// Why a listener is the kernel's alone for now.
-const NO_ENGINE: &str = "there is no engine";
+/// What has become of a listening socket that was to be shown to an engine.
+enum Shown {
+    /// It listens there, too.
+    Taken,
+    /// There is none just now. It is shown to the next.
+    NotYet,
+    /// The kernel alone has it, for a reason.
+    Never(&'static str),
+}
 
 /// listen.
 pub fn listen(fd: c_int, held: &Held, backlog: c_int) -> Result<(), Errno> {
@@ -86,37 +89,35 @@ pub fn listen(fd: c_int, held: &Held, backlog: c_int) -> Result<(), Errno> {
         listening.listener.set_backlog(backlog);
         return Ok(());
     }
-    let Some(refused) = announce(fd, tcp, backlog)? else {
-        return Ok(());
-    };
-    if start::strict() {
-        // SAFETY: ends the listening that the kernel has begun.
-        unsafe { sys!(libc::SYS_shutdown, fd, libc::SHUT_RD) };
-        return Err(Errno::OPNOTSUPP);
+    match announce(fd, tcp, backlog)? {
+        Shown::Taken => {}
+        _ if start::strict() => {
+            // SAFETY: ends the listening that the kernel has begun.
+            unsafe { sys!(libc::SYS_shutdown, fd, libc::SHUT_RD) };
+            return Err(Errno::OPNOTSUPP);
+        }
+        Shown::NotYet => {}
+        Shown::Never(reason) => report::left_to_kernel(fd, &named(fd), reason),
     }
-    report::left_to_kernel(fd, &named(fd), refused);
     Ok(())
 }
 
-/// Shows a listening socket to the engine; why it is left to the kernel, if it is.
-fn announce(fd: c_int, tcp: &Tcp, backlog: u32) -> Result<Option<&'static str>, Errno> {
+/// Shows a listening socket to the engine.
+fn announce(fd: c_int, tcp: &Tcp, backlog: u32) -> Result<Shown, Errno> {
     let Some(session) = session::begin() else {
-        return Ok(None);
+        return Ok(Shown::NotYet);
     };
     if let Some(reason) = tcp.only_kernel(fd) {
-        return Ok(Some(reason));
+        return Ok(Shown::Never(reason));
     }
     match duplicate(fd).and_then(|kernel| session.listen_on(kernel, backlog)) {
         Ok(listener) => {
-            let offloaded = listener.is_offloaded();
+            let taken = listener.is_offloaded();
+            report::listens(fd, &listener);
             become_listener(fd, tcp, listener)?;
-            if offloaded {
-                report::offloaded(fd, &named(fd));
-                return Ok(None);
-            }
-            Ok(Some(NO_ENGINE))
+            Ok(if taken { Shown::Taken } else { Shown::NotYet })
         }
-        Err(error) => Ok(Some(reason(error))),
+        Err(error) => Ok(Shown::Never(host::why_refused(error))),
     }
 }
 
@@ -125,9 +126,9 @@ fn announce(fd: c_int, tcp: &Tcp, backlog: u32) -> Result<Option<&'static str>, 
 pub fn join(fd: c_int, backlog: u32) {
     if let Some(held) = table::get(fd)
         && let Some(tcp) = held.tcp()
-        && let Ok(Some(refused)) = announce(fd, tcp, backlog)
+        && let Ok(Shown::Never(reason)) = announce(fd, tcp, backlog)
     {
-        report::left_to_kernel(fd, &named(fd), refused);
+        report::left_to_kernel(fd, &named(fd), reason);
     }
 }
 
@@ -426,16 +427,4 @@ pub fn set_kernel_blocking(fd: c_int, blocks: bool) -> Result<(), Errno> {
         }
     }
     Ok(())
-}
-
-/// Why the engine does not take a listener, in words.
-fn reason(error: Errno) -> &'static str {
-    match error {
-        Errno::OPNOTSUPP => "its address is not one of the engine's interface",
-        Errno::ACCESS => "the engine's configuration leaves it to the kernel",
-        Errno::PERM => "it is in another network namespace than the engine",
-        Errno::NOBUFS | Errno::NOMEM => "the engine has no room for more listeners",
-        Errno::ADDRINUSE => "another program has offloaded this port",
-        _ => "the engine refused it",
-    }
 }

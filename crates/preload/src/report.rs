@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard};
 
-use host::Session;
+use host::{Listener, Session};
 
 use crate::lock::lock;
 use crate::session;
@@ -35,9 +35,11 @@ static EARLY: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 /// The kind of a line about a call.
 const CALL: &str = "call";
 
-/// The descriptor `fd`, of a kind such as `listener`, is the engine's.
-pub fn offloaded(fd: c_int, kind: &str) {
-    say(fd, kind, "");
+/// The program listens by the descriptor `fd`. What has become of that the session says, to each engine.
+pub fn listens(fd: c_int, listener: &Listener) {
+    if has_word() {
+        listener.explain_as(fd);
+    }
 }
 
 /// The descriptor `fd`, of a kind such as `listener`, stays with the kernel.

@@ -5,22 +5,23 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use queue_pair::control::{AdmissionPolicy, Farewell, Fds, Reply, Request};
+use queue_pair::control::{AdmissionPolicy, Explanation, Farewell, Fds, Reply, Request};
 use queue_pair::{Submission, Violation};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use crate::attachment::{Attachment, RUNS_WITHIN};
+use crate::attachment::{Attachment, RUNS_WITHIN, is_away};
 use crate::line::Line;
 use crate::lock::lock;
 use crate::private_fds::Private;
 use crate::quiet::Locks;
 use crate::readiness::Readiness;
 use crate::ready_set::SourceHandle;
-use crate::session::SessionCore;
+use crate::session::{SessionCore, report};
 use crate::socket::{Options, Socket, SocketCore};
 
 use super::admission::SINCE;
+use super::why_refused;
 
 /// How many connections may lie here handed over and not accepted, if nobody has said. Enough that the engine need not
 /// be asked for each, and few enough that several processes on one port share the work.
@@ -61,6 +62,10 @@ pub(super) struct State {
     /// Accepts from the engine since the kernel had its turn.
     pub(super) turns: u32,
     closed: bool,
+    /// Why the engine that was last shown it has refused it, if it has.
+    refused: Option<Errno>,
+    /// The program's number for it, if that was said.
+    pub(super) number: Option<i32>,
     /// Set on the listener, inherited by what it accepts.
     pub(super) options: Options,
 }
@@ -73,6 +78,12 @@ impl State {
             window: WINDOW,
             ..State::default()
         }
+    }
+
+    /// Whether it came through a fork, and this process has not attached since.
+    fn is_parents(&self) -> bool {
+        let of_parent = |(attachment, _): &(Arc<Attachment>, u32)| attachment.is_parents();
+        self.link.as_ref().is_some_and(of_parent)
     }
 
     /// Gives credit if half of it is used up; and says that this process waits, if it has nothing to
@@ -128,11 +139,7 @@ impl ListenerCore {
     /// the engine and takes a while.
     fn attach_and_lock(self: &Arc<Self>) -> MutexGuard<'_, State> {
         let state = lock(&self.state);
-        if !state
-            .link
-            .as_ref()
-            .is_some_and(|(attachment, _)| attachment.is_parents())
-        {
+        if !state.is_parents() {
             return state;
         }
         drop(state);
@@ -160,10 +167,12 @@ impl ListenerCore {
                 _ => None,
             }
         });
-        let listener = match adopted {
-            Some(listener) => listener,
-            None => self.ask_to_listen(attachment, state.backlog)?,
+        let asked = match adopted {
+            Some(listener) => Ok(listener),
+            None => self.ask_to_listen(attachment, state.backlog),
         };
+        state.refused = asked.err().filter(|error| !is_away(*error));
+        let listener = asked?;
         // No connection comes before there is credit, so it is known early enough; and the pump,
         // whose lock this takes, does not know this listener yet, so it cannot be waiting for it.
         attachment.know_listener(listener, Arc::clone(self));
@@ -177,6 +186,35 @@ impl ListenerCore {
         Ok(())
     }
 
+    /// Announces the listener to an engine that has come. One that it refuses is served by the kernel alone.
+    /// What becomes of it the engine is told, with the program's number for it.
+    pub(crate) fn announce_anew(self: &Arc<Self>, attachment: &Arc<Attachment>) {
+        // Of a child's the child says so, if it accepts.
+        let is_childs = lock(&self.state).is_parents();
+        if self.announce(attachment).is_err() || !is_childs {
+            self.explain(attachment);
+        }
+    }
+
+    /// Tells the engine by which number the program knows the listener, or why it is the kernel's.
+    pub(super) fn explain(&self, attachment: &Attachment) {
+        let state = lock(&self.state);
+        let linked = || {
+            state
+                .link
+                .as_ref()
+                .is_some_and(|(at, _)| std::ptr::eq(&raw const **at, attachment))
+        };
+        let reason = match state.refused {
+            Some(error) => why_refused(error),
+            // Of one that has not answered yet nothing is known.
+            None if !linked() || state.number.is_none() => return,
+            None => "",
+        };
+        let number = state.number.unwrap_or(Explanation::NO_DESCRIPTOR);
+        attachment.tell(&report(number, &Explanation::listener(self.local), reason));
+    }
+
     /// The engine, which was perhaps shown the listener and did not run, runs again.
     pub(crate) fn announce_again(self: &Arc<Self>, attachment: &Arc<Attachment>) {
         let (is_known, policy) = {
@@ -185,8 +223,7 @@ impl ListenerCore {
             (state.link.is_some(), untold.then_some(state.policy))
         };
         if !is_known {
-            // One that the engine refuses is served by the kernel alone.
-            let _ = self.announce(attachment);
+            self.announce_anew(attachment);
         } else if let Some(policy) = policy {
             let _ = self.admit(policy);
         }

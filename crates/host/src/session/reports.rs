@@ -83,7 +83,8 @@ impl SessionCore {
     }
 }
 
-fn report(fd: i32, kind: &str, reason: &str) -> Request {
+/// What a process says of a socket.
+pub(crate) fn report(fd: i32, kind: &str, reason: &str) -> Request {
     Request::Report {
         fd,
         kind: kind.to_owned(),
