@@ -15,13 +15,14 @@ use lab::{Program, Side, World};
 /// All scenarios together take a few seconds, if nothing hangs.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What the subject, started by `program`, writes down.
+/// What the subject, started by `program`, writes down, of all scenarios or one.
 fn record(
     world: &World,
     example: &Path,
     program: Program,
     name: &str,
     addresses: [IpAddr; 2],
+    only: Option<&str>,
 ) -> String {
     let [here, there] = addresses;
     let control = world.scratch().join(format!("{name}.control"));
@@ -39,6 +40,7 @@ fn record(
         .arg("subject")
         .arg(&control)
         .arg(here.to_string())
+        .args(only)
         .log(world.scratch().join(format!("{name}.subject")))
         .start()
         .expect("the subject starts");
@@ -99,7 +101,8 @@ fn calls_return_what_they_return_on_the_kernel() {
     let of = |address: fn(Side) -> IpAddr| [address(Side::Server), address(Side::Client)];
     let families = [of(|side| side.ipv4().into()), of(|side| side.ipv6().into())];
     let subject = || world.program(Side::Server, &example);
-    let kernel = families.map(|addresses| record(&world, &example, subject(), "kernel", addresses));
+    let kernel =
+        families.map(|addresses| record(&world, &example, subject(), "kernel", addresses, None));
 
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let _engine = outboard
@@ -107,7 +110,7 @@ fn calls_return_what_they_return_on_the_kernel() {
         .expect("the engine starts");
     for (addresses, kernel) in families.into_iter().zip(kernel) {
         let subject = outboard.on_engine(&world, &example);
-        let engine = record(&world, &example, subject, "engine", addresses);
+        let engine = record(&world, &example, subject, "engine", addresses, None);
         let differences = differences(&kernel, &engine);
         assert!(differences.is_empty(), "{addresses:?}\n{differences}");
         assert_eq!(kernel, engine);
@@ -122,4 +125,35 @@ fn calls_return_what_they_return_on_the_kernel() {
         total(&counters, "tcp_active_opens") >= 90.0,
         "opened by the engine"
     );
+}
+
+#[test]
+fn threads_are_cancelled_without_an_engine_as_on_the_kernel() {
+    let test = "threads_are_cancelled_without_an_engine_as_on_the_kernel";
+    let built = lab::built_beside(test, env!("CARGO_BIN_EXE_outboard"));
+    let (Some(built), false) = (built, lab::skip_without_root(test)) else {
+        return;
+    };
+    let library = built.join("liboutboard_preload.so");
+    let example = example::build("socket_calls");
+    let world = World::new().expect("a private network");
+    let addresses = [Side::Server.ipv4().into(), Side::Client.ipv4().into()];
+    let subject = || world.program(Side::Server, &example);
+    let with_library = || subject().env("LD_PRELOAD", &library);
+    let nobody = world.scratch().join("nobody.sock");
+    for scenario in [
+        "cancelled in a set",
+        "cancelled while it waits",
+        "cancelled while it accepts",
+    ] {
+        let record = |program, name| {
+            let record = record(&world, &example, program, name, addresses, Some(scenario));
+            assert!(record.contains("cancelled true"), "{name}\n{record}");
+            record
+        };
+        let kernel = record(subject(), "kernel");
+        let away = with_library().env("OUTBOARD_SOCKET", &nobody);
+        assert_eq!(kernel, record(away, "away"));
+        assert_eq!(kernel, record(with_library(), "unnamed"));
+    }
 }

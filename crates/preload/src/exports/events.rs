@@ -7,7 +7,7 @@ use super::{blocking, exports, kernel, points};
 use crate::deadline::Patience;
 use crate::next::next_unwinding;
 use crate::raw::libc_return;
-use crate::{epoll, poll, select, table};
+use crate::{epoll, poll, select, start, table};
 
 /// Bytes of a signal set as the kernel knows it.
 const SIGSET_BYTES: usize = 8;
@@ -47,38 +47,44 @@ points! {
     fn epoll_pwait(
         set: c_int, events: *mut epoll_event, most: c_int, milliseconds: c_int, mask: *const sigset_t,
     ) -> c_int {
-        match table::get(set).as_ref().and_then(|held| held.epoll()) {
-            None => blocking!(
-                epoll_pwait(
-                    set => c_int, events => *mut epoll_event, most => c_int, milliseconds => c_int,
-                    mask => *const sigset_t
-                ) -> c_int,
-                kernel!(SYS_epoll_pwait, set, events, most, milliseconds, mask, SIGSET_BYTES)
-            ),
+        // Without, a set is the kernel's alone, and a thread that sleeps in it libc's to cancel.
+        if start::settings().is_some()
+            && let Some(held) = table::get(set)
+            && let Some(members) = held.epoll()
+        {
+            let patience = Patience::milliseconds(milliseconds);
             // SAFETY: the program gives room for `most` events.
-            Some(members) => libc_return(unsafe {
-                epoll::wait(set, members, events, most, Patience::milliseconds(milliseconds), mask)
-            }) as c_int,
+            return libc_return(unsafe { epoll::wait(set, members, events, most, patience, mask) }) as c_int;
         }
+        blocking!(
+            epoll_pwait(
+                set => c_int, events => *mut epoll_event, most => c_int, milliseconds => c_int,
+                mask => *const sigset_t
+            ) -> c_int,
+            kernel!(SYS_epoll_pwait, set, events, most, milliseconds, mask, SIGSET_BYTES)
+        )
     }
 
     fn epoll_pwait2(
         set: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec, mask: *const sigset_t,
     ) -> c_int {
-        match table::get(set).as_ref().and_then(|held| held.epoll()) {
-            None => blocking!(
-                epoll_pwait2(
-                    set => c_int, events => *mut epoll_event, most => c_int, timeout => *const timespec,
-                    mask => *const sigset_t
-                ) -> c_int,
-                kernel!(SYS_epoll_pwait2, set, events, most, timeout, mask, SIGSET_BYTES)
-            ),
+        if start::settings().is_some()
+            && let Some(held) = table::get(set)
+            && let Some(members) = held.epoll()
+        {
             // SAFETY: the program gives room for `most` events; `timeout` is null or its own.
-            Some(members) => libc_return(unsafe {
+            return libc_return(unsafe {
                 Patience::timespec(timeout.as_ref())
                     .and_then(|patience| epoll::wait(set, members, events, most, patience, mask))
-            }) as c_int,
+            }) as c_int;
         }
+        blocking!(
+            epoll_pwait2(
+                set => c_int, events => *mut epoll_event, most => c_int, timeout => *const timespec,
+                mask => *const sigset_t
+            ) -> c_int,
+            kernel!(SYS_epoll_pwait2, set, events, most, timeout, mask, SIGSET_BYTES)
+        )
     }
 
     fn poll(fds: *mut pollfd, count: nfds_t, milliseconds: c_int) -> c_int {
