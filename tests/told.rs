@@ -257,7 +257,7 @@ fn what_an_option_means_for_a_socket_is_told() {
         &["7002", "engine"],
         &["connection", "kernel", "its program has set SO_MARK"],
         &["1 connection", "engine"],
-        &["call", "TCP_DEFER_ACCEPT has no effect"],
+        &["call", "TCP_WINDOW_CLAMP has no effect"],
         &["call", "SO_ATTACH_REUSEPORT_CBPF is refused"],
     ];
     for words in told {

@@ -2,7 +2,7 @@
 import errno, socket, sys
 
 own, peer, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-SO_MARK, SO_ATTACH_REUSEPORT_CBPF, IP_MINTTL, TCP_DEFER_ACCEPT = 36, 51, 21, 9
+SO_MARK, SO_ATTACH_REUSEPORT_CBPF, IP_MINTTL, TCP_WINDOW_CLAMP = 36, 51, 21, 10
 PROGRAM = bytes(16)
 
 
@@ -24,7 +24,7 @@ def listening(port, *options):
     return listener
 
 
-offloaded = listening(7000, (socket.IPPROTO_TCP, TCP_DEFER_ACCEPT, 1))
+offloaded = listening(7000, (socket.IPPROTO_TCP, TCP_WINDOW_CLAMP, 100000))
 kernels = listening(7001, (socket.IPPROTO_IP, IP_MINTTL, 255))
 again = listening(7002, (socket.SOL_SOCKET, SO_MARK, 7), (socket.SOL_SOCKET, SO_MARK, 0))
 print(attempt(offloaded, socket.IPPROTO_IP, IP_MINTTL, 255), flush=True)

@@ -169,7 +169,12 @@ pub unsafe fn option_set(
     unsafe { tcp.specials.set(level, name, value, length) };
     if let Some(listening) = tcp.listener() {
         inherit(fd, tcp, listening);
-        if level == libc::IPPROTO_TCP && matches!(name, libc::TCP_MAXSEG | libc::TCP_FASTOPEN) {
+        if level == libc::IPPROTO_TCP
+            && matches!(
+                name,
+                libc::TCP_MAXSEG | libc::TCP_FASTOPEN | libc::TCP_DEFER_ACCEPT
+            )
+        {
             listening.listener.options_changed();
         }
     }

@@ -66,7 +66,7 @@ macro_rules! said {
 
 /// All of them. Numbers that libc does not name are those of asm-generic/socket.h, linux/tcp.h and
 /// linux/in.h.
-static ALL: [Special; 36] = special! {
+static ALL: [Special; 35] = special! {
     Kernel SOL_SOCKET "SO_MARK" = libc::SO_MARK;
     Kernel SOL_SOCKET "SO_DONTROUTE" = libc::SO_DONTROUTE;
     Kernel SOL_SOCKET "SO_MAX_PACING_RATE" = libc::SO_MAX_PACING_RATE;
@@ -100,7 +100,6 @@ static ALL: [Special; 36] = special! {
     Hint SOL_SOCKET "SO_INCOMING_CPU" = libc::SO_INCOMING_CPU;
     Hint IPPROTO_TCP "TCP_SYNCNT" = libc::TCP_SYNCNT;
     Hint IPPROTO_TCP "TCP_WINDOW_CLAMP" = libc::TCP_WINDOW_CLAMP;
-    Hint IPPROTO_TCP "TCP_DEFER_ACCEPT" = libc::TCP_DEFER_ACCEPT;
     Refused SOL_SOCKET "SO_ATTACH_REUSEPORT_CBPF" = libc::SO_ATTACH_REUSEPORT_CBPF;
     Refused SOL_SOCKET "SO_ATTACH_REUSEPORT_EBPF" = libc::SO_ATTACH_REUSEPORT_EBPF;
 };

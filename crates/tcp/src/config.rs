@@ -221,6 +221,10 @@ pub struct ConnOptions {
     /// (TCP_FASTOPEN). Its owner then accepts connections before their handshake, and may see one twice
     /// (RFC 7413 §2.1).
     pub fast_open: u32,
+    /// Of a listener: how many times a SYN-ACK has to have waited in vain, each time twice as long as before, until
+    /// an acknowledgement alone completes a handshake; before, data or a FIN does (TCP_DEFER_ACCEPT). No more
+    /// than a SYN-ACK is sent again ([`Config::syn_ack_retries`]). 0: the first acknowledgement does.
+    pub defer_accept: u8,
     /// Of a connection to be opened with [`fast_open`](Self::fast_open): where a cookie is known its SYN waits
     /// for the first data, and leaves with that (TCP_FASTOPEN_CONNECT).
     /// [`Stack::syn_room`](crate::Stack::syn_room) says whether it does.
@@ -240,6 +244,7 @@ impl Default for ConnOptions {
             user_timeout: None,
             fin_wait_2_timeout: Duration::from_secs(60),
             fast_open: 0,
+            defer_accept: 0,
             hold_syn: false,
         }
     }

@@ -84,6 +84,82 @@ fn an_acknowledgement_from_the_edge_of_the_window_completes_the_handshake() {
     assert_eq!(b.update.received, 4096);
 }
 
+/// A listener that is to be told of clients that have said something.
+fn deferring(times: u8) -> Bench {
+    let options = ConnOptions {
+        defer_accept: times,
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::listening(plain(), options);
+    b.inject(b.offer);
+    b.expect("S. 0:0 ack 1");
+    b.inject(seg(1, 0).ack(1));
+    b.quiet();
+    assert_eq!(b.stack.accept(b.listener.unwrap()), None);
+    b
+}
+
+#[test]
+fn a_deferred_connection_is_there_with_its_data() {
+    let mut b = deferring(2);
+    // It has acknowledged: there is nothing to send again.
+    b.advance(secs(2));
+    b.quiet();
+    b.inject(seg(1, 5).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    b.events();
+    assert_eq!((b.update.connected, b.update.received), (true, 5));
+    b.send(3);
+    b.expect("P. 1:4 ack 6");
+    // The time that the client took to say something is no round trip.
+    assert!(b.info().srtt.is_some_and(|srtt| srtt < secs(1)));
+}
+
+#[test]
+fn a_deferred_connection_is_there_with_its_end() {
+    let mut b = deferring(2);
+    b.inject(seg(1, 0).flags(FIN).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    assert_eq!(b.info().state, State::CloseWait);
+}
+
+#[test]
+fn a_deferred_connection_that_brings_nothing_is_there_in_the_end() {
+    let mut b = deferring(2);
+    b.advance(secs(1));
+    b.quiet();
+    b.advance(secs(2));
+    b.expect("S. 0:0 ack 1");
+    b.inject(seg(1, 0).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    assert_eq!(b.info().state, State::Established);
+}
+
+#[test]
+fn a_deferred_connection_whose_acknowledgement_is_lost_is_asked_again() {
+    let options = ConnOptions {
+        defer_accept: 3,
+        ..ConnOptions::default()
+    };
+    let mut b = Bench::listening(plain(), options);
+    b.inject(b.offer);
+    b.expect("S. 0:0 ack 1");
+    b.advance(secs(1));
+    b.expect("S. 0:0 ack 1");
+}
+
+#[test]
+fn a_connection_is_deferred_no_longer_than_a_handshake_lasts() {
+    let mut b = deferring(u8::MAX);
+    let retries = plain().syn_ack_retries;
+    b.advance(secs((1 << (retries - 1)) - 1));
+    b.quiet();
+    b.advance(secs(1 << (retries - 1)));
+    b.expect("S. 0:0 ack 1");
+    b.inject(seg(1, 0).ack(1));
+    assert!(b.stack.accept(b.listener.unwrap()).is_some());
+}
+
 #[test]
 fn data_queued_before_the_handshake_follows_it() {
     let mut b = Bench::new(plain());

@@ -28,9 +28,21 @@ pub(crate) struct HalfOpen {
     pub(crate) answered_at: Option<Instant>,
     /// A SYN-ACK waits in the control queue.
     pub(crate) queued: bool,
+    /// When the peer has acknowledged the SYN-ACK, if the listener waits for more.
+    pub(crate) acknowledged_at: Option<Instant>,
 }
 
 impl HalfOpen {
+    /// What the connection begins with. The time that the peer took after it had acknowledged the SYN-ACK is
+    /// no round trip.
+    pub(crate) fn completed(&self, now: Instant) -> Handshake {
+        let mut handshake = self.handshake;
+        if let (Some(at), Some(sent_at)) = (self.acknowledged_at, handshake.sent_at) {
+            handshake.sent_at = Some(now.before(at.since(sent_at)));
+        }
+        handshake
+    }
+
     /// The next sequence number expected of the peer.
     pub(crate) fn expected(&self) -> SeqNumber {
         self.handshake.irs + 1

@@ -75,6 +75,7 @@ impl Stack {
             scale: connection::window_scale(&self.common.config),
             answered_at: None,
             queued: false,
+            acknowledged_at: None,
         };
         let mut syn_ack = half.syn_ack(now);
         if let (Some(value), Some(ts)) = (timestamp, &mut syn_ack.options.timestamps) {

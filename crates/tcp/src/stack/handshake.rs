@@ -130,6 +130,7 @@ impl Stack {
             scale: connection::window_scale(&self.common.config),
             answered_at: None,
             queued: false,
+            acknowledged_at: None,
         };
         let index = self.half_opens.insert(now, 0, half);
         self.flows
@@ -225,15 +226,40 @@ impl Stack {
             return Err(DropReason::BadHandshakeAck);
         }
         let (id, offered) = (half.listener, half.window);
+        let bare = segment.sequence_len() == 0;
+        if bare {
+            half.acknowledged_at.get_or_insert(now);
+        }
+        let handshake = half.completed(now);
+        if bare && self.is_deferred(now, index) {
+            return Ok(());
+        }
         // If there is no room the half-open connection stays, and sends its SYN-ACK again in time.
         let options = self.room_at(id, segment.src)?;
         // The flow stays in the table: the connection takes its place.
         self.remove_half_open(index);
-        let conn = self.admit(now, hash, id, &h, &options);
+        let conn = self.admit(now, hash, id, &handshake, &options);
         if let Some(c) = self.connections.get_mut(conn.index, conn.generation) {
             c.keep_offer(offered);
         }
         self.pass_to_connection(now, conn.index, segment, store)
+    }
+
+    /// Whether a peer that has only acknowledged the SYN-ACK is to send more before there is a connection.
+    fn is_deferred(&mut self, now: Instant, index: u32) -> bool {
+        let standing = self.half_opens.standing(index, now);
+        standing.is_some_and(|(attempts, _)| self.waits_for_data(index, attempts))
+    }
+
+    /// Whether a peer is known to have the SYN-ACK, and waited for, after so many that waited in vain.
+    pub(super) fn waits_for_data(&mut self, index: u32, attempts: u8) -> bool {
+        let most = self.common.config.syn_ack_retries;
+        let half = self.half_opens.get_mut(index);
+        let Some(half) = half.filter(|half| half.acknowledged_at.is_some()) else {
+            return false;
+        };
+        let listener = self.listeners.get(half.listener);
+        listener.is_some_and(|it| attempts < it.spec.options.defer_accept.min(most))
     }
 
     fn challenge_half_open(&mut self, now: Instant, index: u32, segment: &Segment<'_>) {

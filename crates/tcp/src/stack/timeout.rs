@@ -24,9 +24,12 @@ impl Stack {
                 self.common.counters.half_open_timeouts += 1;
                 self.forget_half_open(index);
             } else {
+                let waits_on = self.waits_for_data(index, attempts + 1);
                 self.half_opens.restart(now, index, attempts + 1);
-                self.common.counters.syn_acks_retransmitted += 1;
-                self.queue_syn_ack(index);
+                if !waits_on {
+                    self.common.counters.syn_acks_retransmitted += 1;
+                    self.queue_syn_ack(index);
+                }
             }
         }
         while left > 0 {

@@ -122,6 +122,7 @@ impl Stack {
             scale,
             answered_at: None,
             queued: false,
+            acknowledged_at: None,
         };
         let left = Nanos::new(from.retransmit_in);
         let index = self.half_opens.insert_for(now, retries, left, half);

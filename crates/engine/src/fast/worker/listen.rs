@@ -268,6 +268,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         ConnOptions {
             max_segment: chosen.max_segment,
             fast_open: chosen.fast_open,
+            defer_accept: chosen.defer_accept,
             ..self.connection_options()
         }
     }

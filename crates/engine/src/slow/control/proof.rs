@@ -33,6 +33,8 @@ pub struct Chosen {
     pub max_segment: Option<u16>,
     /// Connections that may be open by their SYN alone at a time (TCP_FASTOPEN); 0: none.
     pub fast_open: u32,
+    /// How many times a SYN-ACK is to wait for more than an acknowledgement (TCP_DEFER_ACCEPT).
+    pub defer_accept: u8,
 }
 
 /// Why a socket proves nothing.
@@ -105,6 +107,7 @@ pub fn prove_listener(
         chosen: Chosen {
             max_segment: max_segment(socket),
             fast_open: fast_open(socket),
+            defer_accept: defer_accept(socket),
         },
     })
 }
@@ -121,6 +124,15 @@ fn max_segment(socket: BorrowedFd<'_>) -> Option<u16> {
 fn fast_open(socket: BorrowedFd<'_>) -> u32 {
     const TCP_FASTOPEN: i32 = 23;
     tcp_option(socket, TCP_FASTOPEN).unwrap_or(0)
+}
+
+/// TCP_DEFER_ACCEPT of a socket that listens. The kernel tells it in seconds, of which one goes by until the
+/// first SYN-ACK is sent again, and twice as many each time after that, up to two minutes.
+fn defer_accept(socket: BorrowedFd<'_>) -> u8 {
+    const TCP_DEFER_ACCEPT: i32 = 9;
+    let seconds = tcp_option(socket, TCP_DEFER_ACCEPT).unwrap_or(0);
+    // 1, 3, 7, 15 and so on.
+    (u32::BITS - seconds.leading_zeros()) as u8
 }
 
 /// An option of TCP that is a number and not negative.
@@ -230,6 +242,32 @@ mod tests {
             prove(local, own_namespace() + 1),
             Err(Refusal::OtherNamespace)
         );
+    }
+
+    #[test]
+    fn seconds_of_deferral_are_counted_in_syn_acks() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        const TCP_DEFER_ACCEPT: i32 = 9;
+        for (seconds, times) in [
+            (0, 0),
+            (1, 1),
+            (2, 2),
+            (3, 2),
+            (4, 3),
+            (31, 5),
+            (100_000, 6),
+        ] {
+            let value = i32::to_ne_bytes(seconds);
+            netdev::syscalls::set_socket_option_bytes(
+                &listener,
+                IPPROTO_TCP,
+                TCP_DEFER_ACCEPT,
+                &value,
+            )
+            .expect("TCP_DEFER_ACCEPT");
+            let counted = defer_accept(listener.as_fd());
+            assert_eq!(counted.min(6), times, "{seconds}");
+        }
     }
 
     #[test]

@@ -59,6 +59,52 @@ pub fn accept_nonblocking(stage: &mut Stage<'_>) {
     stage.transcript.close(listener);
 }
 
+/// A listener that is to be told of clients that have said something, or have been silent for long
+/// (TCP_DEFER_ACCEPT).
+pub fn accept_deferred(stage: &mut Stage<'_>) {
+    let (listener, address) = calls::listening(stage.here, libc::SOCK_NONBLOCK);
+    let defer = |stage: &mut Stage<'_>, seconds| {
+        let option = (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT);
+        stage
+            .transcript
+            .set_integer(listener, option.0, option.1, seconds);
+    };
+    let is_deferred = |stage: &mut Stage<'_>| {
+        stage.transcript.poll(listener, libc::POLLIN, 200);
+        accept(stage.transcript, listener);
+    };
+    let comes = |stage: &mut Stage<'_>| {
+        stage.transcript.poll(listener, libc::POLLIN, HANG);
+        accept(stage.transcript, listener)
+    };
+    // For longer than this takes.
+    defer(stage, 30);
+    for ends in [false, true] {
+        stage.agent.tell(&format!("connect {address}"));
+        is_deferred(stage);
+        stage
+            .agent
+            .tell(if ends { "shutdown" } else { "send hello" });
+        let fd = comes(stage);
+        stage.transcript.recv(fd, 10, libc::MSG_DONTWAIT);
+        stage.transcript.close(fd);
+    }
+    defer(stage, 1);
+    stage.agent.tell(&format!("connect {address}"));
+    is_deferred(stage);
+    let fd = comes(stage);
+    stage.transcript.recv(fd, 10, libc::MSG_DONTWAIT);
+    stage.agent.tell("send hello");
+    calls::await_bytes(fd, 5);
+    stage.transcript.recv(fd, 10, 0);
+    stage.transcript.close(fd);
+    defer(stage, 0);
+    stage.agent.tell(&format!("connect {address}"));
+    let fd = comes(stage);
+    stage.transcript.close(fd);
+    stage.transcript.close(listener);
+}
+
 pub fn accept_flags(stage: &mut Stage<'_>) {
     let (listener, address) = calls::listening(stage.here, 0);
     let none = std::ptr::null_mut::<libc::sockaddr>();

@@ -235,6 +235,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
 const ALONE: &[(&str, Alone)] = &[
     ("accept without waiting", connecting::accept_nonblocking),
     ("accept with flags", connecting::accept_flags),
+    ("accept, deferred", connecting::accept_deferred),
     ("accept through a set", connecting::accept_through_set),
     ("accept with a time limit", connecting::accept_time_limit),
     ("look once for a client", family::looks_once),
