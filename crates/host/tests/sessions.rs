@@ -74,6 +74,18 @@ fn a_listener_that_was_shown_to_an_engine_as_it_ended_is_the_next_ones() {
 }
 
 #[test]
+fn a_listener_is_shown_once_to_an_engine_that_is_attached_for_it() {
+    let engine = FakeEngine::start();
+    engine.lock().listening = Some(Refused::With(Errno::ACCESS));
+    let session = Session::unattached(&engine.path, "test");
+    let refused = session.listen(ANY_PORT.parse().unwrap(), 16).err();
+    assert_eq!(refused, Some(Errno::ACCESS));
+    let asked = engine.lock().requests.clone();
+    let shown = |request: &&Request| matches!(request, Request::Listen { .. });
+    assert_eq!(asked.iter().filter(shown).count(), 1, "{asked:?}");
+}
+
+#[test]
 fn what_becomes_of_a_listener_is_told_to_each_engine() {
     let engine = FakeEngine::start();
     let session = engine.attach();
