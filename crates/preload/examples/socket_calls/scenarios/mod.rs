@@ -20,6 +20,7 @@ mod reconnecting;
 mod sending;
 mod splicing;
 mod stdio;
+mod stopping;
 mod zerocopy;
 
 use std::ffi::c_int;
@@ -188,6 +189,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("fork while threads wait", family::forked_while_threads_wait),
     ("shut down in a child", family::shut_down_elsewhere),
     ("end reading in a child", family::end_reading_elsewhere),
+    ("stopped while it waits", stopping::waiting),
     ("cancelled while it waits", interruptions::cancelled),
     ("cancelled anywhere", interruptions::cancelled_anywhere),
     ("cancelled beside others", cancelling::beside_others),
