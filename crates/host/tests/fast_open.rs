@@ -5,13 +5,14 @@ mod fake_engine;
 use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, HANG};
-use host::{ConnectOptions, Errno, FastOpen, Readiness, Session, Socket};
+use host::{ConnectOptions, Errno, FastOpen, Poller, Readiness, Session, Socket, Source};
 use queue_pair::{CONNECT_BLOCK_LEN, Completion, ConnRef, ConnectBlock, Submission, Versions};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A program that opens a connection, and its engine.
 struct World {
     engine: FakeEngine,
-    _session: Session,
+    session: Session,
     socket: Socket,
     /// Of the request to open it.
     token: u64,
@@ -42,7 +43,7 @@ fn connecting(version: u32, fast_open: FastOpen) -> World {
     });
     World {
         engine,
-        _session: session,
+        session,
         socket,
         token,
         asked,
@@ -133,4 +134,33 @@ fn an_engine_that_cannot_let_a_syn_go_is_not_asked() {
         panic!("{submissions:?}");
     };
     assert_eq!(sent, conn);
+}
+
+/// A connection has its name before it is open, and is given it once more then. What was said of it before, that
+/// nobody waits for room, is said again.
+#[test]
+fn one_that_is_open_wakes_nobody_for_room_that_nobody_waits_for() {
+    let (world, conn) = holding(Versions::SPOKEN.newest);
+    world.engine.host(|host| {
+        host.post(Completion::Opened {
+            token: world.token,
+            conn,
+            grant: fake_engine::GRANT,
+            local: fake_engine::LOCAL.parse().unwrap(),
+        });
+    });
+    let mut poller = Poller::new(&world.session).unwrap();
+    let everything = Readiness::IN | Readiness::OUT | Readiness::EDGE;
+    poller
+        .add(Source::Socket(&world.socket), 1, everything)
+        .unwrap();
+    let mut events = Vec::new();
+    poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+    assert_eq!(world.socket.send(b"some", false), Ok(4));
+    world.engine.host(|host| host.submissions());
+    assert_ne!(poller.arm().unwrap(), Some(Duration::ZERO));
+    world.engine.host(|host| host.acknowledge(conn, 4));
+    let mut fds = [PollFd::from_borrowed_fd(poller.fd(), PollFlags::IN)];
+    assert_eq!(poll(&mut fds, Some(&Timespec::default())), Ok(0));
+    poller.disarm();
 }

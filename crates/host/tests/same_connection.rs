@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fake_engine::{Attached, FakeEngine, HANG};
 use host::{Errno, Listener, Poller, Readiness, Session, Sleeps, Socket, Source};
 use queue_pair::{Completion, ConnRef};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use rustix::thread::futex;
 
@@ -217,30 +217,50 @@ fn who_says_when_he_waits_for_room_hears_of_it_then_alone() {
     });
 }
 
-/// The next connection in a place is not the one of which something was said.
-#[test]
-fn a_connection_begins_with_nothing_said_of_it() {
-    let scene = Scene::new();
+/// A connection of which it was said that nobody waits for room, and that is gone; the next one in its place.
+fn in_the_place_of_another(scene: &Scene) -> ConnRef {
     let (conn, socket) = scene.connection();
     socket.waits_for_room(false);
     drop(socket);
-    let again = ConnRef {
-        generation: conn.generation + 1,
-        ..conn
-    };
     scene.engine.host(|host| {
         host.submissions();
         host.post(Completion::Released { conn });
         host.forget(conn);
-        host.offer(1, again);
     });
-    let socket = scene.listener.accept_offloaded().unwrap();
-    // In one call, so that there is no room after the first that could be said of it.
+    ConnRef {
+        generation: conn.generation + 1,
+        ..conn
+    }
+}
+
+/// Fills it by one call, so that there is no room after the first that could be said of it. Then there is some.
+fn hears_of_room(scene: &Scene, (conn, socket): &(ConnRef, Socket)) {
     let len = socket.send(&[0; 1 << 20], false).unwrap() as u64;
     assert!(len < 1 << 20);
     scene.engine.host(|host| host.submissions());
-    let mut poller = poller_of(&scene, &socket);
-    wakes(&scene, &mut poller, |host| host.acknowledge(again, len));
+    let mut poller = poller_of(scene, socket);
+    wakes(scene, &mut poller, |host| host.acknowledge(*conn, len));
+}
+
+/// The next connection in a place is not the one of which something was said.
+#[test]
+fn a_connection_begins_with_nothing_said_of_it() {
+    let scene = Scene::new();
+    let conn = in_the_place_of_another(&scene);
+    scene.engine.host(|host| host.offer(1, conn));
+    let socket = scene.listener.accept_offloaded().unwrap();
+    hears_of_room(&scene, &(conn, socket));
+}
+
+#[test]
+fn so_does_one_that_came_by_a_ticket() {
+    let scene = Scene::new();
+    let conn = in_the_place_of_another(&scene);
+    scene.engine.host(|host| host.know(conn));
+    scene.engine.lock().ticketed = Some(conn);
+    let shown = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    let (socket, _) = scene.session.claim(shown).unwrap();
+    hears_of_room(&scene, &(conn, socket));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use host::{Listener, Session};
-use queue_pair::control::{Channel, Fds, Reply, Request};
+use queue_pair::control::{Carried, Channel, Fds, Reply, Request};
 use queue_pair::doorbell::{self, Bell, Ringer};
 use queue_pair::parked::{Found, News};
 use queue_pair::region::{self, EngineSide};
@@ -50,6 +50,8 @@ pub struct Inner {
     pub local: bool,
     /// What becomes of those who would listen, if it takes no listeners.
     pub listening: Option<Refused>,
+    /// The connection of a ticket, whichever is shown.
+    pub ticketed: Option<ConnRef>,
 }
 
 /// What an engine does that takes no listeners.
@@ -293,6 +295,12 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
             fds.push(theirs);
             Reply::Forked { token: 7 }
         }
+        Request::Claim => Reply::Claimed {
+            conn: inner.ticketed.unwrap(),
+            local: LOCAL.parse().unwrap(),
+            peer: PEER.parse().unwrap(),
+            carried: Carried::default(),
+        },
         Request::File => Reply::File { file: 5 },
         Request::Report { .. } | Request::LastWords(_) => return None,
         Request::Unlisten { .. }
