@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 
-/// Measures each subject that is `wanted` at the first levels: figures, whatever they are on a machine with others
+/// Measures each subject that is `wanted`, also those that a first impression leaves out, at the first levels: figures, whatever they are on a machine with others
 /// on it.
 fn measure(entry: &Entry, wanted: impl Fn(&str) -> bool) {
     let setup = Setup {
@@ -19,7 +19,8 @@ fn measure(entry: &Entry, wanted: impl Fn(&str) -> bool) {
     let experiment = entry.declare(Extent::Quick);
     let levels: Vec<_> = experiment.axes.iter().map(|axis| &axis.levels[0]).collect();
     let mut bench = entry.open(&setup).unwrap();
-    for subject in experiment.subjects.iter().filter(|name| wanted(name)) {
+    let subjects = entry.declare(Extent::Full).subjects;
+    for subject in subjects.iter().filter(|name| wanted(name)) {
         let at = At {
             experiment: &experiment,
             subject,

@@ -2,8 +2,8 @@
 //! the same bytes, so that memory which is under way never changes.
 
 use anyhow::{Context as _, Result, bail};
-use native::{Context, Errno, Event, Handle, Kind, Memory, Mode, Queue, Setting};
-use std::io::{Read, Write};
+use native::{Back, Context, Errno, Event, Handle, Kind, Memory, Mode, Queue, Setting};
+use std::io::{IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,12 +21,38 @@ const EVENTS: usize = 256;
 pub enum Way {
     /// By socket calls, of the kernel or of the interposer.
     Sockets,
-    /// Natively, from registered memory; a send returns when the peer has acknowledged it.
+    /// Natively, copying; a send returns when the engine has handed it to the wire.
     Synchronous,
-    /// Natively, copying; a send comes back by its cookie.
-    Copying,
-    /// Natively, from registered memory; a send comes back by its cookie.
-    Registered,
+    /// As synchronous, from registered memory.
+    SynchronousRegistered,
+    /// Natively, from registered memory; a send returns when the peer has acknowledged it.
+    Acknowledged,
+    /// Natively, copying; a send comes back by its cookie, when the peer has acknowledged it.
+    Asynchronous,
+    /// As asynchronous, from registered memory.
+    AsynchronousRegistered,
+}
+
+impl Way {
+    /// Whether a send is to be [settled](Sender::settle) before the next one.
+    pub fn is_synchronous(self) -> bool {
+        match self {
+            Self::Synchronous | Self::SynchronousRegistered | Self::Acknowledged => true,
+            Self::Sockets | Self::Asynchronous | Self::AsynchronousRegistered => false,
+        }
+    }
+
+    fn copies(self) -> bool {
+        matches!(self, Self::Synchronous | Self::Asynchronous)
+    }
+
+    /// When a send under this cookie comes back.
+    fn back(self, cookie: u64) -> Back {
+        match self {
+            Self::Synchronous | Self::SynchronousRegistered => Back::Left(cookie),
+            _ => Back::Acknowledged(cookie),
+        }
+    }
 }
 
 /// The sending end.
@@ -95,7 +121,7 @@ impl Sender {
 
     /// Whether a send is to be [settled](Self::settle) before the next one.
     pub fn is_synchronous(&self) -> bool {
-        matches!(self, Self::Native(native) if native.way == Way::Synchronous)
+        matches!(self, Self::Native(native) if native.way.is_synchronous())
     }
 
     /// Waits until all that was sent natively has come back.
@@ -130,20 +156,14 @@ impl Native {
             while self.sent - self.back >= PIPELINE {
                 self.look(Some(LIMIT))?;
             }
-            let cookie = self.sent;
-            let taken = match self.way {
-                Way::Copying => {
-                    let rest = &self.bytes[done..];
-                    self.queue.send_async(self.handle, rest, false, cookie)
-                }
-                _ => self.queue.send_registered(
-                    self.handle,
-                    &self.memory,
-                    done,
-                    size - done,
-                    false,
-                    Some(cookie),
-                ),
+            let (handle, back) = (self.handle, self.way.back(self.sent));
+            let taken = if self.way.copies() {
+                let rest = IoSlice::new(&self.bytes[done..]);
+                self.queue.sendv(handle, &[rest], false, back)
+            } else {
+                let (memory, rest) = (&self.memory, size - done);
+                self.queue
+                    .send_registered(handle, memory, done, rest, false, back)
             };
             match taken {
                 Ok(taken) => {
@@ -189,5 +209,25 @@ impl Native {
             bail!("nothing has happened for {LIMIT:?}");
         }
         Ok(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Way;
+    use native::Back;
+
+    #[test]
+    fn what_is_synchronous_waits_until_it_has_left() {
+        use Way::{Acknowledged, Asynchronous, AsynchronousRegistered};
+        use Way::{Synchronous, SynchronousRegistered};
+        for way in [Synchronous, SynchronousRegistered] {
+            assert_eq!(way.back(3), Back::Left(3));
+            assert!(way.is_synchronous());
+        }
+        for way in [Acknowledged, Asynchronous, AsynchronousRegistered] {
+            assert_eq!(way.back(3), Back::Acknowledged(3));
+            assert_eq!(way.is_synchronous(), way == Acknowledged);
+        }
     }
 }

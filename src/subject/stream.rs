@@ -29,7 +29,10 @@ const RUN: u64 = 16;
 
 /// Sends, and says what it used meanwhile.
 pub fn run(args: &Args) -> Result<Value> {
-    let mut sender = Sender::connect(args.to, args.way, args.size as usize, false)?;
+    // Whoever waits until a send has left has it leave at once, however small it is: otherwise Nagle's algorithm
+    // would have him wait for the acknowledgement of the one before.
+    let at_once = args.way.is_synchronous();
+    let mut sender = Sender::connect(args.to, args.way, args.size as usize, at_once)?;
     let window = Duration::from_secs(args.seconds);
     let (began, used) = (Instant::now(), cpu());
     let mut sends = 0;

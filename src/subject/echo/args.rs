@@ -33,8 +33,10 @@ pub struct Args {
 pub enum Way {
     /// By socket calls, of the kernel or of the interposer.
     Sockets,
+    /// Natively, copying both ways; nothing else is done until the engine has handed an answer to the wire.
+    Synchronous,
     /// Natively, copying both ways.
-    Copying,
+    Asynchronous,
     /// Natively, copying what comes, and answering from registered memory.
     Registered,
     /// Natively, looking at what has come where it is, and answering from there (pull).

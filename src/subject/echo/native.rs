@@ -2,8 +2,9 @@
 
 use super::{Args, Way};
 use anyhow::{Context as _, Result, bail, ensure};
-use native::{Context, Errno, Event, Handle, Kind, Memory, Mode, Queue, Setting, View};
-use std::collections::HashMap;
+use native::{Back, Context, Errno, Event, Handle, Kind, Memory, Mode, Queue, Setting, View};
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
 use std::sync::atomic::AtomicU8;
 
 /// What a look at what has come takes at most, in bytes.
@@ -27,6 +28,8 @@ pub struct Server {
     memory: Memory,
     free: Vec<usize>,
     bytes: Vec<u8>,
+    /// What happened while an answer was waited for.
+    happened: VecDeque<Event>,
     // Last: it outlives what was made in it.
     _context: Context,
 }
@@ -67,6 +70,7 @@ impl Server {
             memory,
             free: (0..PLACES).collect(),
             bytes: vec![0; size],
+            happened: VecDeque::new(),
             _context: context,
         })
     }
@@ -75,14 +79,22 @@ impl Server {
     pub fn run(mut self) -> Result<()> {
         let mut events: Vec<Event> = Vec::new();
         loop {
-            if self.poll {
-                self.queue.poll(&mut events, EVENTS)?;
-            } else {
-                self.queue.wait(&mut events, EVENTS, None)?;
-            }
+            self.look(&mut events)?;
             for event in events.drain(..) {
                 self.on_event(event)?;
+                while let Some(event) = self.happened.pop_front() {
+                    self.on_event(event)?;
+                }
             }
+        }
+    }
+
+    /// Takes what has happened, and waits for it unless this is to poll.
+    fn look(&mut self, events: &mut Vec<Event>) -> Result<(), Errno> {
+        if self.poll {
+            self.queue.poll(events, EVENTS)
+        } else {
+            self.queue.wait(events, EVENTS, None)
         }
     }
 
@@ -174,14 +186,37 @@ impl Server {
 
     /// Answers a message that was copied.
     fn answer(&mut self, handle: Handle) -> Result<()> {
-        let sent = if self.way == Way::Copying {
-            self.queue.send(handle, &self.bytes, false)
-        } else {
-            let (memory, size) = (&self.memory, self.size);
-            self.queue
-                .send_registered(handle, memory, 0, size, false, None)
+        let (memory, size) = (&self.memory, self.size);
+        let sent = match self.way {
+            Way::Registered => self
+                .queue
+                .send_registered(handle, memory, 0, size, false, None),
+            Way::Synchronous => {
+                let answer = IoSlice::new(&self.bytes);
+                self.queue.sendv(handle, &[answer], false, Back::Left(0))
+            }
+            _ => self.queue.send(handle, &self.bytes, false),
         };
-        whole(sent, self.size)
+        let is_to_leave = self.way == Way::Synchronous && sent.is_ok();
+        whole(sent, size)?;
+        match is_to_leave {
+            true => self.wait_until_left(handle),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits until an answer has left, or its connection is over: then it comes back, too.
+    fn wait_until_left(&mut self, handle: Handle) -> Result<()> {
+        let mut events = Vec::new();
+        loop {
+            self.look(&mut events)?;
+            let is_back = |event: &Event| event.kind == Kind::Sent && event.handle == handle;
+            let was_back = events.iter().any(is_back);
+            self.happened.extend(events.drain(..));
+            if was_back {
+                return Ok(());
+            }
+        }
     }
 
     /// Answers what a view shows.

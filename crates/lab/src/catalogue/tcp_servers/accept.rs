@@ -26,13 +26,17 @@ const ENGINE: &str = "CPU of the engine, a connection";
 /// Bytes of a request, and of an answer.
 const SIZE: usize = 64;
 /// What a report calls each, and how the program is told of it.
-const SUBJECTS: [(&str, &[&str]); 7] = [
+const SUBJECTS: [(&str, &[&str]); 8] = [
     (KERNEL, &["sockets"]),
     (INTERPOSER, &["sockets"]),
-    (NATIVE, &["copying"]),
-    ("eager accept", &["copying", "--eager", "64"]),
-    ("set-up with accept", &["copying", "--setup"]),
-    ("data with accept", &["copying", "--setup", "--with-data"]),
+    ("synchronous", &["synchronous"]),
+    (NATIVE, &["asynchronous"]),
+    ("eager accept", &["asynchronous", "--eager", "64"]),
+    ("set-up with accept", &["asynchronous", "--setup"]),
+    (
+        "data with accept",
+        &["asynchronous", "--setup", "--with-data"],
+    ),
     (ALL, &["push", "--eager", "64", "--setup", "--with-data"]),
 ];
 const KERNEL: &str = "kernel";
@@ -53,7 +57,9 @@ fn declare(extent: Extent) -> Experiment {
             .into(),
         workload: "One connection after another: a client on the kernel's TCP connects, sends 64 bytes, gets \
             as many, and closes; the median of the time from connecting to the answer. Native is the plain \
-            way, one connection handed over at a time, its option set by a call of its own"
+            way, one connection handed over at a time, its option set by a call of its own, the answer waited for by \
+            nobody; synchronous waits until the engine has handed the answer to the wire. The others are native with \
+            what their names say"
             .into(),
         roles: "the program on core 0, the client on core 1, the engine on either".into(),
         axes: vec![Axis::of_words(PLACE, levels)],

@@ -2,7 +2,8 @@
 
 use super::super::bed::Bed;
 use super::super::{Entry, Extent, Setup};
-use super::{Beds, PLACE, PLACES, cited, peer, read, subject};
+use super::{ASYNCHRONOUS, REGISTERED, SENDS as WAYS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
+use super::{Beds, PLACE, PLACES, cited, peer, read, subject, subjects};
 use crate::captured::{self, Segment};
 use crate::experiment::declaration::{Axis, Bound, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -34,16 +35,16 @@ const KNOWN: &str = "the program knows";
 const ENGINE: &str = "CPU of the engine, a send";
 const MOMENTS: [&str; 5] = [RETURNED, SENT, PEER, ACKNOWLEDGED, KNOWN];
 /// What a report calls each, and how the program is told of it.
-const SUBJECTS: [(&str, &str); 5] = [
+const SUBJECTS: [(&str, &str); 6] = [
     (KERNEL, "sockets"),
     (INTERPOSER, "sockets"),
-    (SYNCHRONOUS, "synchronous"),
-    ("copying", "copying"),
-    ("registered", "registered"),
+    SYNCHRONOUS,
+    SYNCHRONOUS_REGISTERED,
+    ASYNCHRONOUS,
+    REGISTERED,
 ];
 const KERNEL: &str = "kernel";
 const INTERPOSER: &str = "interposer";
-const SYNCHRONOUS: &str = "synchronous";
 /// Sends in a second: one every two milliseconds, and what it takes.
 const SENDS: u64 = 200;
 /// The first of them do not count: pages are touched and windows open then.
@@ -81,13 +82,17 @@ fn declare(extent: Extent) -> Experiment {
              byte, which carries the acknowledgement. All moments are since the call, by the wall clock of the one \
              machine; medians over the sends. When the engine sends, and when it has the acknowledgement, are the \
              times that it gives the frames in a capture of its own: those of the turn that handles them. That the \
-             program knows is its cookie's return; over sockets it is not told. The engine captures meanwhile, \
-             which costs it some time, and is in its CPU, as is the answer. The source's synchronous call returned when its \
-             TCP server had made the call of its own kernel; ours waits for the peer's acknowledgement."
+             program knows is its cookie's return, which tells of the acknowledgement or, of a synchronous send, that \
+             it has left; over sockets it is not told. The engine captures meanwhile, which costs it some time, and is \
+             in its CPU, as is the answer. {WAYS}"
         ),
         roles: "the sender on core 0, its peer on core 1; the engine on either".into(),
         axes: vec![Axis::of_words(PLACE, levels)],
-        subjects: SUBJECTS.map(|(name, _)| name.to_owned()).to_vec(),
+        subjects: subjects(
+            extent,
+            SUBJECTS.iter().map(|(name, _)| *name),
+            SYNCHRONOUS_REGISTERED.0,
+        ),
         measures: MOMENTS
             .into_iter()
             .chain([ENGINE])
@@ -108,8 +113,8 @@ fn declare(extent: Extent) -> Experiment {
             says: "A call that does not wait returns before one that does".into(),
             citation: cited("figures 6.4 and 6.5"),
             measure: RETURNED.into(),
-            subject: "registered".into(),
-            to: SYNCHRONOUS.into(),
+            subject: REGISTERED.0.into(),
+            to: SYNCHRONOUS.0.into(),
             at: Vec::new(),
             ratio: Bound::AtMost(1.0),
         }],
@@ -160,6 +165,7 @@ impl Bench for Courses {
             sample = sample.with(moment, since(&called, &times, moment)?);
         }
         are_in_order(&sample)?;
+        waits_for_the_engine(at.subject, &sample)?;
         if let Some(engine) = cost.spent.engine {
             sample = sample.with(ENGINE, 1e6 * engine.busy / called.len() as f64);
         }
@@ -235,6 +241,21 @@ fn are_in_order(sample: &Sample) -> Result<()> {
     Ok(())
 }
 
+/// A synchronous call returns after the engine has sent.
+///
+/// # Errors
+/// It does not.
+fn waits_for_the_engine(subject: &str, sample: &Sample) -> Result<()> {
+    let is_meant = [SYNCHRONOUS.0, SYNCHRONOUS_REGISTERED.0].contains(&subject);
+    let [sent, returned] = [SENT, RETURNED].map(|moment| sample.values.get(moment));
+    if let (true, Some(sent), Some(returned)) = (is_meant, sent, returned)
+        && returned < sent
+    {
+        bail!("a {subject} call returns after {returned} µs, and the engine sends after {sent} µs");
+    }
+    Ok(())
+}
+
 /// Answers each send with a byte, to the end of the stream. When each was there, in nanoseconds since 1970.
 fn answer(mut stream: TcpStream) -> Result<Vec<u64>> {
     let (mut message, mut arrived) = ([0; SIZE], Vec::new());
@@ -252,7 +273,8 @@ fn answer(mut stream: TcpStream) -> Result<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PEER, SENT, WARM_UP, are_in_order, since, times};
+    use super::{ASYNCHRONOUS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
+    use super::{PEER, RETURNED, SENT, WARM_UP, are_in_order, since, times, waits_for_the_engine};
     use crate::captured::Segment;
     use crate::experiment::Sample;
 
@@ -278,6 +300,17 @@ mod tests {
         assert!(are_in_order(&sample).is_ok(), "the kernel does not say");
         assert!(are_in_order(&sample.clone().with(SENT, 200.0)).is_ok());
         assert!(are_in_order(&sample.with(SENT, 6_000.0)).is_err());
+    }
+
+    #[test]
+    fn a_synchronous_call_that_is_back_before_the_engine_sends_is_an_error() {
+        let early = Sample::default().with(SENT, 3.0).with(RETURNED, 2.0);
+        let late = Sample::default().with(SENT, 3.0).with(RETURNED, 3.5);
+        for (name, _) in [SYNCHRONOUS, SYNCHRONOUS_REGISTERED] {
+            assert!(waits_for_the_engine(name, &early).is_err());
+            assert!(waits_for_the_engine(name, &late).is_ok());
+        }
+        assert!(waits_for_the_engine(ASYNCHRONOUS.0, &early).is_ok());
     }
 
     #[test]

@@ -26,10 +26,11 @@ const MANNER: &str = "program";
 const ONE_WAY: &str = "one-way latency";
 const SERVER: &str = "CPU of the program, a message";
 /// What a report calls each, and how the program is told of it.
-const SUBJECTS: [(&str, &str); 6] = [
+const SUBJECTS: [(&str, &str); 7] = [
     (KERNEL, "sockets"),
     (INTERPOSER, "sockets"),
-    ("copying", "copying"),
+    ("synchronous", "synchronous"),
+    ("asynchronous", "asynchronous"),
     ("registered", "registered"),
     ("pull", "pull"),
     (PUSH, "push"),
@@ -122,7 +123,8 @@ fn declare(extent: Extent) -> Experiment {
             .into(),
         workload: "One connection; a client on the kernel's TCP, which waits, sends a message and gets as many \
             bytes back; half of the median round trip. Unlike the source's channel there is TCP on the way, \
-            and its other end is always the same. Registered copies what comes, and answers from registered \
+            and its other end is always the same. Synchronous does nothing else until the engine has handed the \
+            answer to the wire, asynchronous waits for nothing; both copy. Registered copies what comes, and answers from registered \
             memory; pull looks at what has come and answers from there; push receives into posted buffers \
             and answers from them"
             .into(),

@@ -12,6 +12,7 @@ pub mod latency;
 pub mod peer;
 pub mod receive;
 pub mod send_cost;
+mod sends;
 pub mod serve;
 pub mod server;
 mod subject;
@@ -19,6 +20,7 @@ pub mod ttcp;
 pub mod uploads;
 
 use beds::{Beds, PLACE, PLACES, cited};
+use sends::{ASYNCHRONOUS, REGISTERED, SENDS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, subjects};
 pub use subject::{number, read, subject};
 
 /// The names of this document's first experiments, in its order, and of the servers.

@@ -1,7 +1,8 @@
 //! 001, section 6.2.2: what a send costs the program that makes it, by its size.
 
 use super::super::{Entry, Extent, Setup};
-use super::{Beds, PLACE, PLACES, cited, number, peer, read, subject};
+use super::{ASYNCHRONOUS, REGISTERED, SENDS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
+use super::{Beds, PLACE, PLACES, cited, number, peer, read, subject, subjects};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use anyhow::{Context, Result, bail};
@@ -33,21 +34,22 @@ const PARTS: [(&str, &str); 4] = [
 ];
 const SENDER: &str = "CPU of the sender, a send";
 const ENGINE: &str = "CPU of the engine, a send";
-/// What a report calls each, how the program is told of it, and how many sends a batch has: what waits
+/// What a report calls each and how the program is told of it; and how many sends a batch has: what waits
 /// for each send has one.
-const SUBJECTS: [(&str, &str, usize); 5] = [
-    (KERNEL, SOCKETS, 8),
-    ("interposer", SOCKETS, 8),
-    (SYNCHRONOUS, "synchronous", 1),
-    ("copying", "copying", 8),
-    (REGISTERED, "registered", 8),
+const SUBJECTS: [((&str, &str), usize); 7] = [
+    ((KERNEL, SOCKETS), 8),
+    (("interposer", SOCKETS), 8),
+    (SYNCHRONOUS, 1),
+    (SYNCHRONOUS_REGISTERED, 1),
+    ((ACKNOWLEDGED, "acknowledged"), 1),
+    (ASYNCHRONOUS, 8),
+    (REGISTERED, 8),
 ];
 /// The way that the program does not divide: what is in a call is not its own.
 const SOCKETS: &str = "sockets";
 const KERNEL: &str = "kernel";
 const INTERPOSER: usize = 1;
-const SYNCHRONOUS: &str = "synchronous";
-const REGISTERED: &str = "registered";
+const ACKNOWLEDGED: &str = "until acknowledged";
 /// The sizes of table 6.2.
 const SIZES: [f64; 8] = [
     64.0, 256.0, 512.0, 1_024.0, 2_048.0, 4_096.0, 8_192.0, 16_384.0,
@@ -84,26 +86,27 @@ fn declare(extent: Extent) -> Experiment {
             processor does the rest? 001 found 29 µs for 64 bytes on the kernel, 90 if the call waits \
             for the other processor, and 7.6 if it does not."
             .into(),
-        workload: "Batches of eight sends (one, if each is waited for), for which the buffers have room; \
+        workload: format!("Batches of eight sends (one, if each is waited for), for which the buffers have room; \
             then the peer, on the kernel's TCP, answers with a byte, and the next batch follows. Only the \
-            sends are timed; the median over batches is told. TCP_NODELAY is set. Synchronous here is from \
-            registered memory and returns when the peer's TCP has acknowledged: the engine, the network and the peer \
-            are in it. The source's returned when its TCP server had made the send call of its own kernel, which had \
-            copied the bytes, and had sent the result back: no network and no peer are in that. Copying and \
-            registered sends come back by cookies, which are taken outside of the time and inside of the CPU. \
+            sends are timed; the median over batches is told. TCP_NODELAY is set. {SENDS} Cookies are taken outside \
+            of the time and inside of the CPU. Until acknowledged is a send from registered memory that is waited for \
+            until the peer's TCP has acknowledged it: the network and the peer are in it, too. \
             The parts are those at the host, and of native sends only. Posting is measured by itself (an entry of the \
             ring, its publication, the look whether the engine sleeps). Processing is what else a send takes that \
             follows another one at once: the call, the look at the connection, the cookie, the copy if there is one. \
             The doorbell is what the first send of a batch takes more, spread over the batch: it wakes an engine that \
             sleeps, and finds caches that have cooled; synchronously every send is a first one. The source's SendWait \
-            stands beside it: until its network had taken the request."
-            .into(),
+            stands beside it: until its network had taken the request."),
         roles: "the sender on core 0, its peer on core 1; the engine on either".into(),
         axes: vec![
             Axis::of_numbers(SIZE, "B", sizes),
             Axis::of_words(PLACE, if quick { &places[1..] } else { &places }),
         ],
-        subjects: SUBJECTS.map(|(name, ..)| name.to_owned()).to_vec(),
+        subjects: subjects(
+            extent,
+            SUBJECTS.iter().map(|((name, _), _)| *name),
+            ACKNOWLEDGED,
+        ),
         measures: vec![
             Measure::new(COST, "ns"),
             Measure::new(PROCESSING, "ns"),
@@ -125,7 +128,7 @@ fn declare(extent: Extent) -> Experiment {
             claim(
                 "A synchronous send of 64 bytes takes longer than the kernel's",
                 cited("table 6.2"),
-                SYNCHRONOUS,
+                SYNCHRONOUS.0,
                 "64",
                 Bound::AtLeast(1.0),
             ),
@@ -134,7 +137,7 @@ fn declare(extent: Extent) -> Experiment {
                 ..claim(
                     "A synchronous send of 64 bytes takes half of the CPU of the kernel's",
                     cited("section 6.2.3"),
-                    SYNCHRONOUS,
+                    SYNCHRONOUS.0,
                     "64",
                     Bound::AtMost(0.52),
                 )
@@ -142,14 +145,14 @@ fn declare(extent: Extent) -> Experiment {
             claim(
                 "An asynchronous send of 16 KB takes a twentieth of the kernel's at most",
                 Citation::goal(),
-                REGISTERED,
+                REGISTERED.0,
                 "16384",
                 Bound::AtMost(0.05),
             ),
             claim(
                 "An asynchronous send of 64 bytes takes a tenth of the kernel's at most",
                 Citation::goal(),
-                REGISTERED,
+                REGISTERED.0,
                 "64",
                 Bound::AtMost(0.1),
             ),
@@ -172,9 +175,11 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
 
 impl Bench for SendCost {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let index = SUBJECTS.iter().position(|(name, ..)| *name == at.subject);
+        let index = SUBJECTS
+            .iter()
+            .position(|((name, _), _)| *name == at.subject);
         let index = index.with_context(|| format!("no subject {}", at.subject))?;
-        let (_, way, batch) = SUBJECTS[index];
+        let ((_, way), batch) = SUBJECTS[index];
         let is_kernel = at.subject == KERNEL;
         let bed = self.beds.get(is_kernel, at.word(PLACE)?)?;
         let size = at.number(SIZE)? as usize;

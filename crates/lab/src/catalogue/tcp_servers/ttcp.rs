@@ -3,7 +3,8 @@
 
 use super::super::bed::{Bed, CLIENT_CORE, STACKS};
 use super::super::{Entry, Extent, Setup};
-use super::{cited, number, peer, read, subject};
+use super::{ASYNCHRONOUS, REGISTERED, SENDS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
+use super::{cited, number, peer, read, subject, subjects};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::faults::{FaultyWire, Wire};
@@ -40,16 +41,16 @@ const PEER: &str = "throughput for a core of the receiver";
 const ENGINE: &str = "CPU of the engine, a send";
 const MACHINE: &str = "throughput for a core of the machine";
 /// What a report calls each, and how the program is told of it.
-const SUBJECTS: [(&str, &str); 5] = [
+const SUBJECTS: [(&str, &str); 6] = [
     (KERNEL, "sockets"),
     (INTERPOSER, "sockets"),
-    ("synchronous", "synchronous"),
-    ("copying", "copying"),
-    (REGISTERED, "registered"),
+    SYNCHRONOUS,
+    SYNCHRONOUS_REGISTERED,
+    ASYNCHRONOUS,
+    REGISTERED,
 ];
 const KERNEL: &str = "kernel";
 const INTERPOSER: &str = "interposer";
-const REGISTERED: &str = "registered";
 const SIZES: [f64; 6] = [64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
 
 fn declare(extent: Extent) -> Experiment {
@@ -59,7 +60,7 @@ fn declare(extent: Extent) -> Experiment {
         says: says.into(),
         citation: cited(place),
         measure: measure.into(),
-        subject: REGISTERED.into(),
+        subject: REGISTERED.0.into(),
         to: KERNEL.into(),
         at: vec![(SIZE.into(), "16384".into()), (LINK.into(), link.into())],
         ratio,
@@ -76,19 +77,23 @@ fn declare(extent: Extent) -> Experiment {
             take? 001 found less throughput with its offload for one connection than without, more of it for \
             CPU at the receiver, and, on a link that is the limit, nothing at all."
             .into(),
-        workload: "One connection, sends of one size without a pause; the other end, on the kernel's TCP, \
+        workload: format!("One connection, sends of one size without a pause; the other end, on the kernel's TCP, \
             receives. Throughput is the receiver's, from the first byte to the last. Throughput for CPU \
             (the source's performance efficiency index) is for the CPU time of the program, of the \
             receiver's thread, and of the whole machine, the engine and, on the slow link, the wire \
             included: a thread of the lab is that wire. \
-            Synchronous waits for the receiver's acknowledgement, which that may delay"
-            .into(),
+            {SENDS} TCP_NODELAY is set where each send is waited for: otherwise a small one would leave with the \
+            acknowledgement of the one before"),
         roles: "the sender on core 0; the receiver and the engine on core 1".into(),
         axes: vec![
             Axis::of_numbers(SIZE, "B", sizes),
             Axis::of_words(LINK, &LINKS),
         ],
-        subjects: SUBJECTS.map(|(name, _)| name.to_owned()).to_vec(),
+        subjects: subjects(
+            extent,
+            SUBJECTS.iter().map(|(name, _)| *name),
+            SYNCHRONOUS_REGISTERED.0,
+        ),
         measures: vec![
             Measure::new(RATE, "Mb/s"),
             Measure::new(HOST, "Mb/s"),
