@@ -205,6 +205,42 @@ fn full_buffers_and_resets_are_told_the_same_on_the_engine_and_on_the_kernel() {
     engine.stop(HANG).expect("an end");
 }
 
+/// The calls that have a counterpart among the socket calls: what a program gets for the same is the same.
+#[test]
+fn a_program_gets_what_socket_calls_give_it_on_the_engine_and_on_the_kernel() {
+    let test = "a_program_gets_what_socket_calls_give_it_on_the_engine_and_on_the_kernel";
+    let Some(library) = library() else { return };
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let program = compile(&world, &library, "tests/against.c");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let at = SocketAddr::from((World::address(Side::Client, BOTH[0]), PORT));
+    let own = World::address(Side::Server, BOTH[0]).to_string();
+    let says = |mode: &str| {
+        let listen = || Ok(TcpListener::bind(at)?);
+        let address = at.ip().to_string();
+        let listener = world.on(Side::Client, listen).expect("a port");
+        let peer = std::thread::spawn(move || misbehave(&listener, 5));
+        let said = world
+            .program(Side::Server, &program)
+            .env("OUTBOARD_SOCKET", outboard.socket())
+            .args([mode, &address, &PORT.to_string(), &own])
+            .output()
+            .expect("a program that ends well");
+        peer.join().expect("a peer");
+        said
+    };
+    let wanted = says("sockets");
+    assert!(wanted.lines().count() > 40, "{wanted}");
+    assert_eq!(says("any"), wanted, "there is no engine yet");
+    let engine = outboard.start_engine(&world, None).expect("an engine");
+    assert_eq!(says("any"), wanted);
+    assert_eq!(says("kernel"), wanted);
+    engine.stop(HANG).expect("an end");
+}
+
 /// What has a name of the header's and a bracket behind it, outside of comments.
 fn calls(file: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(capi().join(file)).expect("a file");

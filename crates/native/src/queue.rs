@@ -285,8 +285,11 @@ impl Queue {
     /// The other end's address.
     ///
     /// # Errors
-    /// `EBADF`: there is no such connection. `ENOTCONN`: it has no other end.
+    /// `EBADF`: there is no such connection. `ENOTCONN`: it has no other end, as a listener.
     pub fn peer(&mut self, handle: Handle) -> Result<SocketAddr, Errno> {
+        if let Some(Object::Listener(_)) = self.objects.get(handle) {
+            return Err(Errno::NOTCONN);
+        }
         self.connection(handle)?.stream.peer()
     }
 
