@@ -3,9 +3,11 @@
 use super::used::cpu;
 use anyhow::{Context as _, Result, bail};
 use native::{Context, Errno, Event, Handle, Kind, Memory, Mode, Queue};
+use rustix::fs::{MemfdFlags, SealFlags};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,8 @@ pub enum Way {
     Pull,
     /// Natively, into posted buffers (push).
     Push,
+    /// The same, in a memory file of the program's own.
+    PushMemfd,
 }
 
 /// Nothing takes longer, on however busy a machine.
@@ -87,6 +91,15 @@ fn by_sockets(from: SocketAddr, piece: usize) -> Result<Come> {
     }
 }
 
+/// Registers a memory file of the program's own.
+fn memory_file(context: &Context, len: usize) -> Result<Memory> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memfd = rustix::fs::memfd_create("subject", flags)?;
+    rustix::fs::ftruncate(&memfd, len as u64)?;
+    rustix::fs::fcntl_add_seals(&memfd, SealFlags::SHRINK)?;
+    Ok(context.register_memfd(memfd.as_fd(), 0, len)?)
+}
+
 struct Native {
     way: Way,
     queue: Queue,
@@ -102,8 +115,11 @@ struct Native {
 impl Native {
     fn connect(from: SocketAddr, way: Way, piece: usize) -> Result<Self> {
         let context = Context::attach("default", "subject", Mode::Engine)?;
-        let memory = (way == Way::Push).then(|| context.register(POSTED * piece));
-        let memory = memory.transpose()?;
+        let memory = match way {
+            Way::Push => Some(context.register(POSTED * piece)?),
+            Way::PushMemfd => Some(memory_file(&context, POSTED * piece)?),
+            _ => None,
+        };
         let mut queue = context.queue()?;
         let handle = queue.connect(from, &[], 0)?;
         Ok(Self {
@@ -139,7 +155,7 @@ impl Native {
     /// Does what an event asks for. False: that was the end.
     fn goes_on(&mut self, event: Event) -> Result<bool> {
         match (event.kind, self.way) {
-            (Kind::Open, Way::Push) => {
+            (Kind::Open, Way::Push | Way::PushMemfd) => {
                 for buffer in 0..POSTED {
                     self.post(buffer)?;
                 }

@@ -1,7 +1,7 @@
 //! Eager receive as throughput (001, section 4.6): a program that receives without a pause, in each way that there is.
 
 use super::super::{Entry, Extent, Setup};
-use super::{Beds, PLACE, PLACES, number, peer, read, subject};
+use super::{Beds, PLACE, PLACES, number, peer, read, subject, subjects};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use anyhow::{Context, Result, bail};
@@ -23,18 +23,20 @@ const HOST: &str = "CPU of the receiver, a megabyte";
 const ENGINE: &str = "CPU of the engine, a megabyte";
 const MACHINE: &str = "throughput for a core of the machine";
 /// What a report calls each, and how the program is told of it.
-const SUBJECTS: [(&str, &str); 5] = [
+const SUBJECTS: [(&str, &str); 6] = [
     (KERNEL, "sockets"),
     (INTERPOSER, "sockets"),
     (COPYING, "copying"),
     (PULL, "pull"),
     (PUSH, "push"),
+    (MEMORY_FILE, "push-memfd"),
 ];
 const KERNEL: &str = "kernel";
 const INTERPOSER: &str = "interposer";
 const COPYING: &str = "copying";
 const PULL: &str = "pull (views)";
 const PUSH: &str = "push (posted)";
+const MEMORY_FILE: &str = "push, memory file";
 const PIECES: [f64; 4] = [4_096.0, 16_384.0, 65_536.0, 262_144.0];
 const MEGABYTE: f64 = 1e6;
 
@@ -65,7 +67,8 @@ fn declare(extent: Extent) -> Experiment {
             .into(),
         workload: "One connection; the other end, on the kernel's TCP, sends without a pause for the time of the \
             measurement and then ends the stream, and the program receives to its end. It takes pieces of one size at \
-            most: reads of so many bytes, views of so many, eight posted buffers of so many. It looks at the first \
+            most: reads of so many bytes, views of so many, eight posted buffers of so many, in memory \
+            of the engine's or in a memory file of the program's own, into which the library copies. It looks at the first \
             byte of each piece and at no other, so what is not copied is not brought into its core's cache. \
             Throughput, and CPU of the program, are from the first byte on"
             .into(),
@@ -74,7 +77,11 @@ fn declare(extent: Extent) -> Experiment {
             Axis::of_numbers(PIECE, "B", pieces),
             Axis::of_words(PLACE, if quick { &places[1..] } else { &places }),
         ],
-        subjects: SUBJECTS.map(|(name, _)| name.to_owned()).to_vec(),
+        subjects: subjects(
+            extent,
+            SUBJECTS.iter().map(|(name, _)| *name),
+            MEMORY_FILE,
+        ),
         measures: vec![
             Measure::new(RATE, "Mb/s"),
             Measure::new(HOST, "µs"),
