@@ -38,9 +38,11 @@ const SUBJECTS: [&str; 4] = [
 ];
 const MEMCACHED: &str = "memcached on the kernel";
 const STORE: &str = "native store on the engine";
-const VALUES: [f64; 2] = [64.0, 1_024.0];
+const VALUES: [f64; 3] = [64.0, 1_024.0, 16_384.0];
 const MANY: [f64; 3] = [16.0, 64.0, 256.0];
 const KEYS: usize = 4_096;
+/// Bytes of all values at most: each store may have 64 MiB, and less of it for values.
+const ALL_VALUES: usize = 16 << 20;
 /// One command in ten sets.
 const SETS: f64 = 0.1;
 const PORT: u16 = 11_211;
@@ -85,7 +87,7 @@ fn declare(extent: Extent) -> Experiment {
             .into(),
         workload: format!(
             "memcached's text protocol; connections that stay, each with one command under way, one in ten a set, the \
-             others gets, of {KEYS} keys; every answer is checked. memcached has one thread, as the store has. The \
+             others gets, of {KEYS} keys, or as many as make 16 MiB of values; every answer is checked. memcached has one thread, as the store has. The \
              store is outboard's example of the native interface as it is. Commands for the machine's CPU are by all \
              that both cores did, whoever for; commands a second are what comes of it with server and engine on one \
              core, unless the client was the limit."
@@ -167,11 +169,12 @@ impl Bench for Store {
         let index = known.with_context(|| format!("no subject {}", at.subject))?;
         let bed = &self.beds[index % 2];
         let server = self.start(bed, index >= 2)?;
+        let value = at.number(VALUE)? as usize;
         let load = Load {
             server: (Side::Server.ipv4(), PORT).into(),
             connections: at.number(CONNECTIONS)? as usize,
-            keys: KEYS,
-            value: at.number(VALUE)? as usize,
+            keys: KEYS.min(ALL_VALUES / value),
+            value,
             sets: SETS,
             duration: at.window,
             seed: at.seed,
