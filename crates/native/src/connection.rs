@@ -148,6 +148,9 @@ impl Connection {
             cookie,
             bytes,
         };
+        if let Stream::Kernel(stream) = &mut self.stream {
+            stream.told(ready);
+        }
         if self.life == Life::Opening {
             if !ready.intersects(Readiness::OUT | Readiness::ERR | Readiness::HUP) {
                 return;

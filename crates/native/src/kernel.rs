@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Weak};
 
-use host::{Errno, Shutdown};
+use host::{Errno, Readiness, Shutdown};
 use nix::sys::socket::{TimestampingFlag, sockopt};
 use queue_pair::Area;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,6 +26,9 @@ const TX_ACK: u32 = 1 << 9;
 
 /// SOF_TIMESTAMPING_TX_SCHED: a timestamp when the last of a send leaves the TCP.
 const TX_SCHED: u32 = 1 << 8;
+
+/// EPOLLPRI: there are urgent data.
+pub(crate) const URGENT: Readiness = Readiness(0x002);
 
 /// The kernel takes so many parts in one call.
 const PARTS: usize = 1024;
@@ -52,6 +55,11 @@ pub(crate) struct Stream {
     rest: Vec<u8>,
     /// `rest` is given from here on.
     rest_from: usize,
+    /// All that had come was received by the last call, as far as that can be known.
+    is_drained: bool,
+    /// It cannot be: the peer has ended its direction, which is told once, or has sent urgent data, at which a
+    /// call stops, whatever is behind them.
+    stops_short: bool,
     /// Why the kernel has it, if it was to be the engine's.
     pub(crate) why_not: Option<&'static str>,
 }
@@ -69,6 +77,8 @@ impl Stream {
             lent: Weak::new(),
             rest: Vec::new(),
             rest_from: 0,
+            is_drained: false,
+            stops_short: false,
             why_not: None,
         }
     }
@@ -260,6 +270,7 @@ impl Stream {
             Shutdown::Both => rustix::net::Shutdown::Both,
         };
         rustix::net::shutdown(&self.fd, how)?;
+        self.stops_short |= how != rustix::net::Shutdown::Write;
         self.write_shut |= how != rustix::net::Shutdown::Read;
         Ok(())
     }
@@ -274,10 +285,23 @@ impl Stream {
         rustix::net::getpeername(&self.fd).err() == Some(Errno::NOTCONN)
     }
 
-    pub(crate) fn receive(&self, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
+    /// The kernel has told of this.
+    pub(crate) fn told(&mut self, ready: Readiness) {
+        self.is_drained = false;
+        self.stops_short |= ready.intersects(Readiness::RDHUP | Readiness::HUP | URGENT);
+    }
+
+    /// Receives what has come. Programs do until `EAGAIN`, and what comes after a call that was given less than it
+    /// asked for is told anew: so the next call after that is `EAGAIN`, and the kernel is not asked; but the one
+    /// after it asks, for programs that look for what comes by receiving alone.
+    pub(crate) fn receive(&mut self, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
+        if std::mem::take(&mut self.is_drained) && !self.stops_short {
+            return Err(Errno::AGAIN);
+        }
         let mut flags = RecvFlags::empty();
         flags.set(RecvFlags::PEEK, peek);
-        let (read, _) = rustix::net::recv(&self.fd, out, flags)?;
+        let (read, _) = rustix::net::recv(&self.fd, &mut *out, flags)?;
+        self.is_drained = !peek && (1..out.len()).contains(&read);
         Ok(read)
     }
 
@@ -365,6 +389,7 @@ impl AsBytes for &[AtomicU8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
     #[test]
@@ -387,5 +412,87 @@ mod tests {
         assert_eq!(send(&mut stream, false), Ok(10));
         assert!(waits(&stream));
         assert_eq!(stream.written(), 41);
+    }
+
+    /// Both ends of a connection; what the second sends is with the first at once.
+    fn pair() -> (Stream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        other.set_nodelay(true).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        (Stream::new(socket.into()), other)
+    }
+
+    /// Waits until what was sent, an end among it, is where it can be received.
+    fn has_come(other: &TcpStream) {
+        while queue_pair::unacknowledged(other) != Ok(0) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_was_drained_is_not_asked_for_until_something_is_told() {
+        let (mut stream, mut other) = pair();
+        let mut out = [0; 4];
+        for again in [true, false] {
+            other.write_all(b"one").unwrap();
+            has_come(&other);
+            assert_eq!(stream.receive(&mut out, true), Ok(3));
+            assert_eq!(stream.receive(&mut out, false), Ok(3));
+            other.write_all(b"four, five").unwrap();
+            has_come(&other);
+            if again {
+                assert_eq!(stream.receive(&mut out, false), Err(Errno::AGAIN));
+            } else {
+                stream.told(Readiness::IN);
+            }
+            // Not all of it, so it is asked for the rest.
+            for len in [4, 4, 2] {
+                assert_eq!(stream.receive(&mut out, false), Ok(len));
+            }
+            stream.told(Readiness::OUT);
+        }
+        assert_eq!(stream.receive(&mut out, false), Err(Errno::AGAIN));
+    }
+
+    #[test]
+    fn an_end_that_was_told_is_not_waited_for() {
+        let (mut stream, mut other) = pair();
+        other.write_all(b"end").unwrap();
+        other.shutdown(std::net::Shutdown::Write).unwrap();
+        has_come(&other);
+        stream.told(Readiness::IN | Readiness::RDHUP);
+        let mut out = [0; 4];
+        assert_eq!(stream.receive(&mut out, false), Ok(3));
+        assert_eq!(stream.receive(&mut out, false), Ok(0));
+        // One that was found without having been told stays, too.
+        let (mut stream, other) = pair();
+        other.shutdown(std::net::Shutdown::Write).unwrap();
+        has_come(&other);
+        for _ in 0..3 {
+            assert_eq!(stream.receive(&mut out, false), Ok(0));
+        }
+        let (mut stream, mut other) = pair();
+        other.write_all(b"end").unwrap();
+        has_come(&other);
+        assert_eq!(stream.receive(&mut out, false), Ok(3));
+        stream.shutdown(Shutdown::Read).unwrap();
+        // And so it stays.
+        assert_eq!(stream.receive(&mut out, false), Ok(0));
+        assert_eq!(stream.receive(&mut out, false), Ok(0));
+    }
+
+    #[test]
+    fn what_stands_behind_urgent_data_is_asked_for() {
+        let (mut stream, mut other) = pair();
+        other.write_all(b"abc").unwrap();
+        rustix::net::send(&other, b"!", SendFlags::OOB).unwrap();
+        other.write_all(b"def").unwrap();
+        has_come(&other);
+        stream.told(Readiness::IN | URGENT);
+        let mut out = [0; 8];
+        assert_eq!(stream.receive(&mut out, false), Ok(3));
+        assert_eq!(stream.receive(&mut out, false), Ok(3));
     }
 }

@@ -3,8 +3,6 @@
 //! On the engine it is the engine that places what comes. On the kernel, and into memory that is not this
 //! engine's, the library reads what has come when the queue is asked, straight from the socket.
 
-use std::sync::atomic::Ordering;
-
 use host::Errno;
 
 use crate::connection::{Connection, Life};
@@ -140,13 +138,10 @@ impl Connection {
             while post.filled < post.len {
                 let read = post.rest().and_then(|to| match &self.stream {
                     Stream::Kernel(stream) => queue_pair::read_in(to, stream.fd(), None),
-                    stream => {
+                    Stream::Engine(socket) => {
                         let mut bytes = [0; PIECE];
-                        let len = to.len().min(PIECE);
-                        let read = stream.receive(&mut bytes[..len], false)?;
-                        for (to, from) in to.iter().zip(&bytes[..read]) {
-                            to.store(*from, Ordering::Relaxed);
-                        }
+                        let read = socket.recv(&mut bytes[..to.len().min(PIECE)])?;
+                        queue_pair::copy_in(to, &bytes[..read]);
                         Ok(read)
                     }
                 });

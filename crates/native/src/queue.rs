@@ -526,7 +526,7 @@ impl Queue {
         };
         let (source, wanted) = match &connection.stream {
             Stream::Engine(socket) => (Source::Socket(socket), EVERYTHING | Readiness::ACKED),
-            Stream::Kernel(stream) => (Source::Kernel(stream.fd()), EVERYTHING),
+            Stream::Kernel(stream) => (Source::Kernel(stream.fd()), EVERYTHING | kernel::URGENT),
         };
         let added = self.poller.add(source, key(handle), wanted);
         self.or_forget(handle, added)

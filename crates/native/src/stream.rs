@@ -110,7 +110,7 @@ impl Stream {
         }
     }
 
-    pub(crate) fn receive(&self, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
+    pub(crate) fn receive(&mut self, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
         match self {
             Stream::Engine(socket) if peek => socket.peekv(
                 &mut [std::io::IoSliceMut::new(out)],
