@@ -17,8 +17,36 @@ use crate::attachment::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
 use crate::route::{self, Way};
 use crate::send_pool::Class;
-use crate::session::SessionCore;
+use crate::session::{Session, SessionCore};
 use crate::socket::{Options, Socket, SocketCore};
+
+impl Session {
+    /// Begins to open a connection and returns at once: the socket becomes writable when it is open,
+    /// and has an error if it will not be.
+    ///
+    /// # Errors
+    /// It is known now that the engine cannot open it.
+    pub fn connect(
+        &self,
+        remote: std::net::SocketAddr,
+        options: ConnectOptions,
+    ) -> Result<Socket, ConnectError> {
+        connect(self.core(), remote, options)
+    }
+
+    /// Whether the engine would be asked to open a connection to `remote`. It costs two questions to
+    /// the kernel; the engine itself may still refuse.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect): the reason why not.
+    pub fn can_offload(
+        &self,
+        remote: std::net::SocketAddr,
+        options: &ConnectOptions,
+    ) -> Result<(), ConnectError> {
+        judge(self.core(), remote, options).map(drop)
+    }
+}
 
 /// What to set on a connection before it is opened.
 #[derive(Clone, Debug, Default)]

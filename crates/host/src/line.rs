@@ -7,14 +7,14 @@
 //! longest, which then looks whether there is more, and watches.
 //!
 //! Threads in `poll` want different things. The one that watches takes in what the engine says, and that
-//! rings whom it concerns ([`Source`](crate::readiness::Source)).
+//! rings whom it concerns ([`Source`](crate::interest::Source)).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
+use crate::locks::Locks;
 use crate::nudge::Nudge;
-use crate::quiet::Locks;
 use crate::stand::Stand;
 
 /// See the [module](self).

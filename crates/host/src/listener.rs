@@ -20,14 +20,15 @@ use queue_pair::OptionKind;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::attachment::is_away;
+use crate::interest::Source;
 use crate::lock::lock;
 use crate::private_fds::{Private, lift};
-use crate::readiness::{Readiness, Source};
+use crate::readiness::Readiness;
 use crate::ready_set::{SourceHandle, Watchable};
-use crate::session::SessionCore;
+use crate::session::{Session, SessionCore};
 use crate::sleep::Awaited;
 use crate::socket::Socket;
 
@@ -50,6 +51,36 @@ pub enum Accepted {
     /// By the kernel: a client on this machine, or one that came while the engine was away. The
     /// descriptor is non-blocking and closed on exec.
     Kernel(OwnedFd),
+}
+
+impl Session {
+    /// Makes a listening socket on `addr`, the kernel's and the engine's. `SO_REUSEADDR` is set, as
+    /// servers do.
+    ///
+    /// # Errors
+    /// The kernel's for bind and listen, and the engine's.
+    pub fn listen(&self, addr: std::net::SocketAddr, backlog: u32) -> Result<Listener, Errno> {
+        let family = if addr.is_ipv6() {
+            AddressFamily::INET6
+        } else {
+            AddressFamily::INET
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kernel = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&kernel, true)?;
+        rustix::net::bind(&kernel, &addr)?;
+        rustix::net::listen(&kernel, i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        self.listen_on(kernel, backlog)
+    }
+
+    /// Offloads a listening socket that the kernel has: `kernel` is a duplicate of it, which the
+    /// listener keeps to itself. Without an engine it is offloaded when there is one.
+    ///
+    /// # Errors
+    /// `EINVAL`: it does not listen. `EAFNOSUPPORT`: it is not TCP. Otherwise the engine's.
+    pub fn listen_on(&self, kernel: OwnedFd, backlog: u32) -> Result<Listener, Errno> {
+        Listener::new(self.core(), kernel, backlog)
+    }
 }
 
 impl Listener {

@@ -9,8 +9,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 use crate::lock::lock;
+use crate::locks::Locks;
 use crate::private_fds::{Private, lift};
-use crate::quiet::Locks;
 
 /// The way to end one thread's sleep. The descriptor is an eventfd that nobody else holds, so a
 /// write to it never waits.

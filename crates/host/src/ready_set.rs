@@ -1,16 +1,16 @@
 //! Sets of sockets of which one asks which are ready, as epoll does it: see [`ReadySet`].
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
 use crate::bell_name::BellName;
+pub use crate::interest::Taken;
+use crate::interest::{Interest, Members, SetCore, Source, Told, Watch};
 use crate::lock::lock;
 use crate::nudge::Nudges;
-use crate::quiet::Locks;
-use crate::readiness::{Readiness, Source, Told, Watch};
+use crate::readiness::Readiness;
 
 /// Something of which a ready set can tell when it is ready: a socket or a listener.
 pub trait Watchable {
@@ -44,81 +44,6 @@ pub struct Event {
     pub key: u64,
 }
 
-/// An interest as it stands in a set, or stood: what [`ReadySet::put_back`] makes it of again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// The key under which it was added.
-    pub key: u64,
-    /// What is wanted, with the flags; errors and hang-ups among it, unless it is a one-shot interest that
-    /// was reported.
-    pub wanted: Readiness,
-    /// The program's own 64 bits.
-    pub data: u64,
-}
-
-struct Interest {
-    source: Arc<Source>,
-    key: u64,
-    data: u64,
-    /// Zero once a one-shot interest has been reported.
-    wanted: Readiness,
-    edge: bool,
-    /// What was reported since it was set.
-    reported: Readiness,
-    one_shot: bool,
-    /// It cannot be changed.
-    exclusive: bool,
-    /// It stands in the list of those that may be ready.
-    listed: bool,
-}
-
-impl Interest {
-    /// Whether something of `what` is news to it. One that sees edges has seen what it was told of.
-    fn is_reached_by(&self, what: Readiness) -> bool {
-        let news = match self.edge && what.intersects(Readiness::NO_ARRIVAL) {
-            true => what & !self.reported,
-            false => what,
-        };
-        self.wanted.intersects(news)
-    }
-
-    fn taken(&self) -> Taken {
-        let mut wanted = self.wanted;
-        for (is, flag) in [
-            (self.edge, Readiness::EDGE),
-            (self.one_shot, Readiness::ONESHOT),
-            (self.exclusive, Readiness::EXCLUSIVE),
-        ] {
-            if is {
-                wanted |= flag;
-            }
-        }
-        Taken {
-            key: self.key,
-            wanted,
-            data: self.data,
-        }
-    }
-}
-
-#[derive(Default)]
-struct Members {
-    interests: Vec<Option<Interest>>,
-    vacant: Vec<u32>,
-    /// Slots that may be ready, in the order in which that was noticed.
-    ready: VecDeque<u32>,
-}
-
-/// What the sources that are watched hold of a set.
-pub(crate) struct SetCore {
-    members: Mutex<Members>,
-    /// The length of the list of slots that may be ready, to be read without the lock.
-    listed: AtomicUsize,
-    nudges: Arc<Nudges>,
-    /// The [name](BellName::to_word) of the bell by which those sleep who wait for the set.
-    bell: AtomicU64,
-}
-
 /// A set of interests in sockets and listeners, as epoll has them.
 ///
 /// An interest is a socket or listener, the program's key for it (its descriptor number), the
@@ -132,70 +57,6 @@ pub(crate) struct SetCore {
 /// How a thread sleeps until something happens is another matter: see [`Sleeper`](crate::Sleeper).
 pub struct ReadySet {
     core: Arc<SetCore>,
-}
-
-impl SetCore {
-    /// Takes the lock, for a fork.
-    pub(crate) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
-        locks.take(&self.members);
-    }
-
-    /// Something of `what` happened on the source in `slot`. The caller holds the source's list of
-    /// watches, so the slot is its own.
-    pub(crate) fn happened(&self, slot: u32, what: Readiness) {
-        let mut members = lock(&self.members);
-        if let Some(Some(interest)) = members.interests.get(slot as usize)
-            && interest.is_reached_by(what)
-        {
-            members.list(slot);
-            self.listed.store(members.ready.len(), Ordering::Relaxed);
-        }
-    }
-
-    /// The bell by which all sleep who wait for the set, if that is known.
-    pub(crate) fn bell(&self) -> Option<BellName> {
-        BellName::from_word(self.bell.load(Ordering::Relaxed))
-    }
-
-    /// Takes out a slot whose source forgets the set.
-    pub(crate) fn forget(&self, slot: u32) {
-        lock(&self.members).remove(slot);
-    }
-}
-
-impl Members {
-    fn list(&mut self, slot: u32) {
-        if let Some(Some(interest)) = self.interests.get_mut(slot as usize)
-            && !interest.listed
-        {
-            interest.listed = true;
-            self.ready.push_back(slot);
-        }
-    }
-
-    fn insert(&mut self, interest: Interest) -> u32 {
-        match self.vacant.pop() {
-            Some(slot) => {
-                self.interests[slot as usize] = Some(interest);
-                slot
-            }
-            None => {
-                self.interests.push(Some(interest));
-                (self.interests.len() - 1) as u32
-            }
-        }
-    }
-
-    fn remove(&mut self, slot: u32) {
-        let Some(interest) = self.interests.get_mut(slot as usize).and_then(Option::take) else {
-            return;
-        };
-        // The slot may be given to another at once, so nothing of this one may stay in the list.
-        if interest.listed {
-            self.ready.retain(|listed| *listed != slot);
-        }
-        self.vacant.push(slot);
-    }
 }
 
 impl ReadySet {

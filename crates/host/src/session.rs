@@ -14,21 +14,18 @@ use std::time::{Duration, Instant};
 
 use queue_pair::Submission;
 use queue_pair::control::{Farewell, Fds, Request, Way, socket_path};
-use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::attachment::{self, ANSWER_WITHIN, Attachment, Engine, RUNS_WITHIN, WHILE_IT_LIVES};
-use crate::connect::{self, ConnectError, ConnectOptions};
+use crate::clock::monotonic_ns;
 use crate::inheritance::Inheritance;
 use crate::line::Line;
-use crate::listener::{Listener, ListenerCore};
+use crate::listener::ListenerCore;
 use crate::lock::lock;
+use crate::locks::Locks;
 use crate::nudge::Nudges;
-use crate::quiet::Locks;
 use crate::ready_set::ReadySet;
 use crate::sleep::{RETRY, Sleeper};
-use crate::socket::{Socket, monotonic_ns};
 
 pub(crate) use reports::report;
 pub use reports::{LastWords, REMARKS};
@@ -172,60 +169,6 @@ impl Session {
             .attachment
             .as_ref()
             .is_some_and(|attachment| attachment.is_live())
-    }
-
-    /// Makes a listening socket on `addr`, the kernel's and the engine's. `SO_REUSEADDR` is set, as
-    /// servers do.
-    ///
-    /// # Errors
-    /// The kernel's for bind and listen, and the engine's.
-    pub fn listen(&self, addr: std::net::SocketAddr, backlog: u32) -> Result<Listener, Errno> {
-        let family = if addr.is_ipv6() {
-            AddressFamily::INET6
-        } else {
-            AddressFamily::INET
-        };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let kernel = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_socket_reuseaddr(&kernel, true)?;
-        rustix::net::bind(&kernel, &addr)?;
-        rustix::net::listen(&kernel, i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        self.listen_on(kernel, backlog)
-    }
-
-    /// Offloads a listening socket that the kernel has: `kernel` is a duplicate of it, which the
-    /// listener keeps to itself. Without an engine it is offloaded when there is one.
-    ///
-    /// # Errors
-    /// `EINVAL`: it does not listen. `EAFNOSUPPORT`: it is not TCP. Otherwise the engine's.
-    pub fn listen_on(&self, kernel: OwnedFd, backlog: u32) -> Result<Listener, Errno> {
-        Listener::new(self.core(), kernel, backlog)
-    }
-
-    /// Begins to open a connection and returns at once: the socket becomes writable when it is open,
-    /// and has an error if it will not be.
-    ///
-    /// # Errors
-    /// It is known now that the engine cannot open it.
-    pub fn connect(
-        &self,
-        remote: std::net::SocketAddr,
-        options: ConnectOptions,
-    ) -> Result<Socket, ConnectError> {
-        connect::connect(self.core(), remote, options)
-    }
-
-    /// Whether the engine would be asked to open a connection to `remote`. It costs two questions to
-    /// the kernel; the engine itself may still refuse.
-    ///
-    /// # Errors
-    /// As for [`connect`](Self::connect): the reason why not.
-    pub fn can_offload(
-        &self,
-        remote: std::net::SocketAddr,
-        options: &ConnectOptions,
-    ) -> Result<(), ConnectError> {
-        connect::judge(self.core(), remote, options).map(drop)
     }
 
     /// What is known of the engine; `None` if there is none. It asks, which takes some microseconds.

@@ -15,11 +15,12 @@ use queue_pair::control::{ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::Bell;
 use rustix::io::Errno;
 
-use super::{Attachment, Control, RUNS_WITHIN, Waker, errno_from};
+use super::control::{Control, RUNS_WITHIN, ask};
+use super::{Attachment, Waker};
+use crate::clock::monotonic_ns;
 use crate::lock::{lock, try_lock};
 use crate::private_fds::{Private, lift};
 use crate::session::SessionCore;
-use crate::socket::monotonic_ns;
 
 impl Attachment {
     /// Asks on the control socket, and waits for an answer for at most `limit`.
@@ -129,6 +130,19 @@ impl Attachment {
         }
     }
 
+    /// The engine has answered everything that it was asked.
+    fn keep_still_no_longer(&self, session: &Arc<SessionCore>) {
+        // Those of whom it has said nothing it has refused.
+        lock(&self.promises.to).clear();
+        if !self.promises.keeps.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        self.post_deferred();
+        for listener in session.living_listeners() {
+            listener.may_accept_again();
+        }
+    }
+
     /// Nobody waited for these answers any longer: what the engine has made is ended.
     fn undo(&self, late: Vec<(Reply, Fds)>) {
         for (reply, mut fds) in late {
@@ -165,24 +179,4 @@ impl Attachment {
 /// The answers that have come late. That the connection has ended, whoever asks next is told.
 fn take_late(control: &mut Control) -> Vec<(Reply, Fds)> {
     std::iter::from_fn(|| control.get_mut().take_late().ok().flatten()).collect()
-}
-
-/// Asks on a control connection and waits for the answer.
-pub(super) fn ask(
-    control: &mut Control,
-    request: &Request,
-    fds: Fds,
-    limit: Duration,
-) -> Result<(Reply, Fds), Errno> {
-    match control.get_mut().request(request, fds, limit) {
-        Ok((Reply::Error { errno, .. }, _)) => Err(u16::try_from(errno)
-            .ok()
-            .and_then(errno_from)
-            .unwrap_or(Errno::PROTO)),
-        Ok(answer) => Ok(answer),
-        Err(ChannelError::Closed) => Err(Errno::CONNRESET),
-        Err(ChannelError::TimedOut(_)) => Err(Errno::TIMEDOUT),
-        Err(ChannelError::Io(error)) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-        Err(_) => Err(Errno::PROTO),
-    }
 }

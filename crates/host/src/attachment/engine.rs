@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use queue_pair::control::{EngineFacts, Fds, Reply, Request, Way};
 use rustix::io::Errno;
 
-use super::{Attachment, RUNS_WITHIN};
+use super::Attachment;
+use super::control::RUNS_WITHIN;
 use crate::lock::lock;
 
 /// The first version of the protocol in which an engine tells of itself and of ways.

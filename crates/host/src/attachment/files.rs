@@ -12,10 +12,11 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-use super::{Attachment, RUNS_WITHIN};
+use super::Attachment;
+use super::control::RUNS_WITHIN;
+use crate::clock::monotonic_ns;
 use crate::lock::lock;
 use crate::send_pool::Run;
-use crate::socket::monotonic_ns;
 
 /// The first version of the protocol in which an engine sends from files.
 const SINCE: u32 = 8;

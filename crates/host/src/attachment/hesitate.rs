@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use queue_pair::{Crowd, Odds, Profile, Regularity};
 
 use super::Attachment;
-use crate::socket::monotonic_ns;
+use crate::clock::monotonic_ns;
 
 /// How often a thread yields its core to an engine that is awake. On a core that both share, one yield
 /// lets the engine do all that it has; on another one, each is a look.

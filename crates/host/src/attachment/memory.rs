@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Attachment;
+use crate::clock::monotonic_ns;
 use crate::lock::lock;
 use crate::send_pool::Look;
-use crate::socket::monotonic_ns;
 
 impl Attachment {
     /// A thread is about to sleep: gives back what the program has not sent from for a while, memory and

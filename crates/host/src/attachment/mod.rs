@@ -5,6 +5,7 @@
 //! end with it; the [session](crate::Session) then makes another.
 //!
 //! - `ask`: questions on the control socket, also to an engine that does not run
+//! - `control`: the connection that they go over
 //! - `submit`: what goes to the engine, and who waits for room
 //! - `pump`: what comes from the engine, and whom it concerns
 //! - `files`: what the engine sends from by itself
@@ -14,6 +15,7 @@
 //! - `promise`: forks of which an engine that does not run has not heard
 
 mod ask;
+mod control;
 mod engine;
 mod files;
 mod hesitate;
@@ -23,13 +25,12 @@ mod promise;
 mod pump;
 mod submit;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use queue_pair::armed::{Armed, Sleepers};
-use queue_pair::control::{Channel, Fds, Reply, Request};
+use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
@@ -37,19 +38,20 @@ use queue_pair::{
     AcceptWord, Area, BornHere, ConnRef, CoreWord, HostSide, OpeningWord, Versions, bells,
     position, region,
 };
-use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::bell_name::BellName;
+use crate::clock::monotonic_ns;
 use crate::lock::{lock, try_lock};
+use crate::locks::Locks;
 use crate::private_fds::{Private, lift};
-use crate::quiet::Locks;
 use crate::send_pool::SendPool;
 use crate::session::SessionCore;
-use crate::socket::{SocketCore, monotonic_ns};
+use crate::socket::SocketCore;
 
+pub(crate) use control::{
+    ANSWER_WITHIN, Control, RUNS_WITHIN, WHILE_IT_LIVES, connect, connect_now, pair,
+};
 pub use engine::Engine;
 use files::Files;
 pub use files::RegisteredFile;
@@ -59,20 +61,8 @@ pub use hesitate::Waiting;
 use park::Parked;
 pub(crate) use park::{Spot, Watch};
 use promise::Promises;
-pub(crate) use promise::WHILE_IT_LIVES;
 use pump::Pump;
 use submit::Submissions;
-
-/// How long an answer on the control socket may take if a connection hangs on it. An engine that is
-/// alive answers in microseconds, unless the machine stands still or has something else to do; one that is
-/// stopped must not stop the program for good.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How long it may take where the kernel can do instead, or it can be done without: as long as the steering
-/// waits before it leaves new clients to the kernel.
-pub(crate) const RUNS_WITHIN: Duration = Duration::from_millis(500);
-
-/// The connection to an engine's control socket.
-pub(crate) type Control = Private<Channel>;
 
 /// An attachment. See the [module](self).
 pub(crate) struct Attachment {
@@ -173,7 +163,7 @@ impl Attachment {
             program: program.to_owned(),
             fork_token,
         };
-        let (reply, mut fds) = ask::ask(&mut control, &request, Fds::new(), limit)?;
+        let (reply, mut fds) = control::ask(&mut control, &request, Fds::new(), limit)?;
         let Reply::Attached {
             interface,
             local,
@@ -457,41 +447,6 @@ fn from_io(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// Connects to the engine that listens at `path`. One that does not run accepts nobody, and beyond some
-/// hundred that wait for it the kernel has no room for more: this waits for `limit` at most.
-///
-/// # Errors
-/// `ETIMEDOUT`: there was no room for so long. Otherwise the kernel's.
-pub(crate) fn connect(path: &Path, limit: Duration) -> Result<Control, Errno> {
-    let socket = control_socket(SocketFlags::CLOEXEC)?;
-    set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
-    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
-        Err(Errno::AGAIN) => return Err(Errno::TIMEDOUT),
-        connected => connected?,
-    }
-    set_socket_timeout(&socket, Timeout::Send, None)?;
-    Ok(Private::new(Channel::new(socket)))
-}
-
-/// The same, if it is there to accept: never waits.
-pub(crate) fn connect_now(path: &Path) -> Result<Control, Errno> {
-    let socket = control_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(Private::new(Channel::new(socket)))
-}
-
-fn control_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    rustix::net::socket_with(family, kind, flags, None).map(lift)
-}
-
-/// Both ends of a connection: ours, and one for the engine.
-pub(crate) fn pair() -> Result<(Control, OwnedFd), Errno> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let (ours, theirs) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
-    Ok((Private::new(Channel::new(lift(ours))), theirs))
-}
-
 /// Whether an engine has not done what it was asked because it does not run just now, has ended, or is about
 /// to: it may do it later, or the next one may.
 pub(crate) fn is_away(error: Errno) -> bool {
@@ -499,42 +454,4 @@ pub(crate) fn is_away(error: Errno) -> bool {
         error,
         Errno::TIMEDOUT | Errno::CONNRESET | Errno::PROTO | Errno::AGAIN
     )
-}
-
-/// The kernel's number for an error, if it is one.
-fn errno_from(number: u16) -> Option<Errno> {
-    (1..4096)
-        .contains(&number)
-        .then(|| Errno::from_raw_os_error(number.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::*;
-
-    #[test]
-    fn an_engine_that_accepts_nobody_is_not_waited_for_without_end() {
-        let path = std::env::temp_dir().join(format!("full-{}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        let engine = control_socket(SocketFlags::CLOEXEC).unwrap();
-        rustix::net::bind(&engine, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        rustix::net::listen(&engine, 1).unwrap();
-        let limit = Duration::from_millis(50);
-        let begin = Instant::now();
-        let mut waiting = Vec::new();
-        let full = loop {
-            match connect(&path, limit) {
-                Ok(control) => waiting.push(control),
-                Err(error) => break error,
-            }
-        };
-        assert_eq!(full, Errno::TIMEDOUT);
-        assert!(begin.elapsed() >= limit);
-        // When it runs again there is room.
-        drop(rustix::net::accept(&engine).unwrap());
-        assert!(connect(&path, limit).is_ok());
-        std::fs::remove_file(&path).unwrap();
-    }
 }

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::Attachment;
 use crate::around::sleeps;
 use crate::lock::lock;
-use crate::quiet::Locks;
+use crate::locks::Locks;
 use crate::session::SessionCore;
 use crate::stand::Stand;
 

@@ -11,9 +11,8 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use queue_pair::control::{ChannelError, Farewell, Fds, Reply, Request};
 use rustix::fd::{AsFd, OwnedFd};
@@ -23,20 +22,20 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 
-use super::{Attachment, Control, RUNS_WITHIN, ask};
+use super::Attachment;
+use super::control::{Control, RUNS_WITHIN, ask};
 use crate::inheritance::{Given, Inheritance, Promise};
 use crate::lock::lock;
+use crate::locks::Locks;
 use crate::private_fds::{Private, lift};
-use crate::quiet::Locks;
-use crate::session::SessionCore;
 
 /// What was promised to children, in the order of the forks.
 #[derive(Default)]
 pub(super) struct Promises {
     /// Whether there are any.
-    keeps: AtomicBool,
+    pub(super) keeps: AtomicBool,
     /// `None` for a fork whose child has been promised nothing.
-    to: Mutex<VecDeque<Option<Private<OwnedFd>>>>,
+    pub(super) to: Mutex<VecDeque<Option<Private<OwnedFd>>>>,
 }
 
 impl Attachment {
@@ -47,7 +46,7 @@ impl Attachment {
         let answer = self.with_control(|control| {
             let owed = control.get_mut().owes_still();
             if owed.is_ok_and(|owed| !owed) {
-                return ask::ask(control, &Request::Fork, Fds::new(), RUNS_WITHIN);
+                return ask(control, &Request::Fork, Fds::new(), RUNS_WITHIN);
             }
             // It was waited for before, and has not run since.
             if !has_connections {
@@ -104,19 +103,6 @@ impl Attachment {
         }
     }
 
-    /// The engine has answered everything that it was asked.
-    pub(super) fn keep_still_no_longer(&self, session: &Arc<SessionCore>) {
-        // Those of whom it has said nothing it has refused.
-        lock(&self.promises.to).clear();
-        if !self.promises.keeps.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        self.post_deferred();
-        for listener in session.living_listeners() {
-            listener.may_accept_again();
-        }
-    }
-
     /// Nothing of what was promised can be kept: the engine has ended, or this is the child of a fork, and
     /// what was promised to others is its parent's to keep.
     pub(super) fn forget_promises(&self) {
@@ -155,6 +141,3 @@ fn pass_on(promise: &Private<OwnedFd>, token: u64, lifeline: &OwnedFd) -> Result
     rustix::net::sendmsg(promise, &[IoSlice::new(&token)], &mut control, flags)?;
     Ok(())
 }
-
-/// As long as the engine lives: longer than anybody waits.
-pub(crate) const WHILE_IT_LIVES: Duration = Duration::from_secs(365 * 24 * 3_600);

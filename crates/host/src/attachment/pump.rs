@@ -18,12 +18,14 @@ use queue_pair::{Completion, ConnRef, Submission, Violation};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use super::{ANSWER_WITHIN, Attachment, CONDEMNED, ENDED, LIVE, errno_from};
+use super::control::{ANSWER_WITHIN, errno_from};
+use super::{Attachment, CONDEMNED, ENDED, LIVE};
+use crate::clock::monotonic_ns;
 use crate::connections::Connections;
 use crate::listener::ListenerCore;
 use crate::lock::{lock, try_lock};
 use crate::session::SessionCore;
-use crate::socket::{SocketCore, monotonic_ns};
+use crate::socket::SocketCore;
 
 /// What the pumping thread needs.
 pub(super) struct Pump {

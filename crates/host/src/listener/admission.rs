@@ -5,12 +5,10 @@ use std::sync::Arc;
 use queue_pair::control::{AdmissionCounts, AdmissionPolicy, Fds, Reply, Request};
 use rustix::io::Errno;
 
+use super::shared::POLICY_SINCE;
 use super::{Listener, ListenerCore};
 use crate::attachment::{Attachment, RUNS_WITHIN};
 use crate::lock::lock;
-
-/// The first version of the protocol in which an engine can be told.
-pub(super) const SINCE: u32 = 7;
 
 impl ListenerCore {
     /// Tells an engine that has just taken the listener who may connect.
@@ -20,7 +18,7 @@ impl ListenerCore {
         listener: u32,
         policy: AdmissionPolicy,
     ) -> Result<(), Errno> {
-        if !attachment.speaks(SINCE) {
+        if !attachment.speaks(POLICY_SINCE) {
             return Err(Errno::OPNOTSUPP);
         }
         let request = Request::Admit { listener, policy };
@@ -73,7 +71,7 @@ impl Listener {
     /// Whether there is an engine that counts what it accepts.
     pub fn counts_admission(&self) -> bool {
         let state = lock(&self.core.state);
-        let speaks = |(at, _): &(Arc<Attachment>, u32)| at.is_live() && at.speaks(SINCE);
+        let speaks = |(at, _): &(Arc<Attachment>, u32)| at.is_live() && at.speaks(POLICY_SINCE);
         state.link.as_ref().is_some_and(speaks)
     }
 
@@ -84,7 +82,7 @@ impl Listener {
             let (attachment, listener) = state.link.as_ref()?;
             (Arc::clone(attachment), *listener)
         };
-        if !attachment.speaks(SINCE) {
+        if !attachment.speaks(POLICY_SINCE) {
             return None;
         }
         match attachment.request(&Request::Admitted { listener }, Fds::new(), RUNS_WITHIN) {

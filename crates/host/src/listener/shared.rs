@@ -13,15 +13,17 @@ use rustix::io::Errno;
 use crate::attachment::{Attachment, RUNS_WITHIN, is_away};
 use crate::line::Line;
 use crate::lock::lock;
+use crate::locks::Locks;
 use crate::private_fds::Private;
-use crate::quiet::Locks;
 use crate::readiness::Readiness;
 use crate::ready_set::SourceHandle;
 use crate::session::{SessionCore, report};
 use crate::socket::{Options, Socket, SocketCore};
 
-use super::admission::SINCE;
 use super::why_refused;
+
+/// The first version of the protocol in which an engine can be told who may connect.
+pub(super) const POLICY_SINCE: u32 = 7;
 
 /// How many connections may lie here handed over and not accepted, if nobody has said. Enough that the engine need not
 /// be asked for each, and few enough that several processes on one port share the work.
@@ -246,7 +248,8 @@ impl ListenerCore {
     /// Has the engine read the options of the kernel's socket anew.
     pub(super) fn show_options(self: &Arc<Self>) {
         let link = self.attach_and_lock().link.clone();
-        let Some((attachment, listener)) = link.filter(|(at, _)| at.is_live() && at.speaks(SINCE))
+        let Some((attachment, listener)) =
+            link.filter(|(at, _)| at.is_live() && at.speaks(POLICY_SINCE))
         else {
             return;
         };

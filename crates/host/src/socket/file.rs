@@ -7,6 +7,7 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;
 
+use super::place::FILES_END;
 use super::{Link, Phase, Socket, State};
 use crate::attachment::{RegisteredFile, Worth};
 use crate::lock::lock;
@@ -14,8 +15,6 @@ use crate::session::Session;
 
 /// The longest piece of a file that one descriptor names, in bytes.
 const LONGEST: u64 = 1 << 30;
-/// Where bytes of files have to end: what descriptors can name.
-pub(super) const END: u64 = (1 << 40) - 1;
 /// Less than that is copied: to ask for the file's size costs a system call, as reading it does.
 const LITTLE: u64 = 16 << 10;
 /// For so much a file is shown at once. It takes two wake-ups, some tens of microseconds, in which a program
@@ -107,7 +106,10 @@ impl Socket {
         len: usize,
         more: bool,
     ) -> Result<usize, Errno> {
-        if offset.checked_add(len as u64).is_none_or(|end| end > END) {
+        if offset
+            .checked_add(len as u64)
+            .is_none_or(|end| end > FILES_END)
+        {
             return Err(Errno::OPNOTSUPP);
         }
         let mut guard = self.core.sendable(self.core.attach_and_lock())?;

@@ -19,6 +19,7 @@
 //! - `options`: what `setsockopt` sets
 
 mod bell;
+mod elsewhere;
 mod end;
 mod ends;
 mod error;
@@ -26,6 +27,8 @@ mod events;
 mod file;
 mod mode;
 mod options;
+mod passed;
+mod phase;
 mod place;
 mod post;
 mod receive;
@@ -47,27 +50,27 @@ use queue_pair::parked::Wants;
 use rustix::io::Errno;
 
 use crate::attachment::{Attachment, RUNS_WITHIN};
+use crate::interest::Source;
 use crate::lock::lock;
+use crate::locks::Locks;
 use crate::post_queue::PostQueue;
-use crate::quiet::Locks;
-use crate::readiness::{Readiness, Source};
+use crate::readiness::Readiness;
 use crate::ready_set::{SourceHandle, Watchable};
 use crate::receive_queue::ReceiveQueue;
 use crate::send_queue::SendQueue;
 use crate::session::SessionCore;
 use crate::sleep::Awaited;
 
+use elsewhere::Elsewhere;
 pub use end::Shutdown;
 use ends::Ends;
 pub use error::PendingError;
+use passed::Passed;
+use phase::{Phase, Syn};
 pub use place::{Piece, Registered, Room};
-use sharing::Elsewhere;
-use syn::Syn;
-use travel::Passed;
 
 pub use options::DEFAULT_SEND_BUFFER;
 pub(crate) use options::Options;
-pub(crate) use sharing::monotonic_ns;
 pub use view::View;
 
 /// An offloaded connection. Dropping it closes it, as the last `close` does in the kernel.
@@ -95,17 +98,6 @@ const FOR_ROOM: Readiness = Readiness(Readiness::OUT.0 | Readiness::WRNORM.0 | R
 
 /// More bytes than are ever sent.
 const NEVER: u64 = u64::MAX;
-
-/// Where a connection is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The engine has been asked to open it.
-    Connecting,
-    /// There are two ends.
-    Open,
-    /// It has ended, in whatever way.
-    Over,
-}
 
 /// The connection's name in an attachment.
 struct Link {
@@ -275,7 +267,27 @@ impl State {
     }
 }
 
+impl State {
+    /// The connection has this name now. What was said of the one that had it before is past.
+    fn link_to(&mut self, attachment: &Arc<Attachment>, conn: ConnRef) {
+        // Nobody waits for anything of it yet.
+        let _ = attachment.mind_room(conn.index);
+        attachment.name_bell(conn.index, None);
+        self.link = Some(Link {
+            attachment: Arc::clone(attachment),
+            conn,
+        });
+    }
+}
+
 impl SocketCore {
+    /// As [`State::link_to`], for a socket that may have had another name.
+    fn link_to(&self, state: &mut State, attachment: &Arc<Attachment>, conn: ConnRef) {
+        state.link_to(attachment, conn);
+        self.room.is_calm.store(false, Ordering::Relaxed);
+        self.bell.forget();
+    }
+
     fn new(session: &Arc<SessionCore>, state: State) -> Arc<Self> {
         Arc::new(Self {
             session: Arc::clone(session),

@@ -16,13 +16,14 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::file::END as FILES_END;
 use super::{Link, NEVER, Phase, Socket, SocketCore};
 use crate::attachment::{Attachment, Worth};
 use crate::lock::lock;
 use crate::send_pool::{Block, Run};
 use crate::session::Session;
 
+/// Where bytes of files have to end: what descriptors can name.
+pub(super) const FILES_END: u64 = (1 << 40) - 1;
 /// The longest piece of registered memory that one descriptor names, in bytes.
 const LONGEST: u64 = 1 << 20;
 

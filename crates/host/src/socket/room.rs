@@ -1,13 +1,9 @@
 //! Whether anybody waits for room to send into. Where nobody does, the engine wakes no thread of this process
 //! for what the peer has acknowledged ([`queue_pair::parked`]).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use queue_pair::ConnRef;
-
-use super::{Link, Socket, SocketCore, State};
-use crate::attachment::Attachment;
+use super::{Socket, SocketCore, State};
 use crate::lock::lock;
 use crate::readiness::Readiness;
 
@@ -20,30 +16,10 @@ pub(super) struct Room {
     /// It has said that it does.
     is_awaited: AtomicBool,
     /// The engine was told that nobody does.
-    is_calm: AtomicBool,
-}
-
-impl State {
-    /// The connection has this name now. What was said of the one that had it before is past.
-    pub(super) fn link_to(&mut self, attachment: &Arc<Attachment>, conn: ConnRef) {
-        // Nobody waits for anything of it yet.
-        let _ = attachment.mind_room(conn.index);
-        attachment.name_bell(conn.index, None);
-        self.link = Some(Link {
-            attachment: Arc::clone(attachment),
-            conn,
-        });
-    }
+    pub(super) is_calm: AtomicBool,
 }
 
 impl SocketCore {
-    /// As [`State::link_to`], for a socket that may have had another name.
-    pub(super) fn link_to(&self, state: &mut State, attachment: &Arc<Attachment>, conn: ConnRef) {
-        state.link_to(attachment, conn);
-        self.room.is_calm.store(false, Ordering::Relaxed);
-        self.bell.forget();
-    }
-
     /// Tells the engine whether anybody waits for room, if that has changed.
     pub(super) fn tell_who_waits(&self, state: &State, ready: Readiness) {
         let Some(link) = &state.link else {

@@ -5,96 +5,19 @@
 //! has become the reader, what was copied is thrown away, and the engine is asked for the grant. What
 //! is written says when, so that the engine can take it in the order of time.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
-use rustix::time::ClockId;
 
-use super::error::OfError;
+use super::elsewhere::{Elsewhere, NEVER_ALONE};
 use super::{Link, Phase, SocketCore, State, Syn};
 use crate::attachment::{Attachment, RUNS_WITHIN};
+use crate::clock::monotonic_ns;
 use crate::lock::lock;
 use crate::readiness::Readiness;
 use crate::receive_queue::ReceiveQueue;
 use crate::send_queue::SendQueue;
-
-/// No number of forks: the connection came through one.
-pub(super) const NEVER_ALONE: u32 = u32::MAX;
-
-/// What is known of a connection that another process may read, which of most there is nothing.
-#[derive(Debug, Default)]
-pub(super) struct Elsewhere(Option<Box<AtOthers>>);
-
-#[derive(Debug, Default)]
-pub(super) struct AtOthers {
-    /// Bytes that wait at the engine for whoever asks.
-    pub(super) unread: u64,
-    /// Bytes received since the connection began.
-    pub(super) received: u64,
-    /// A thread of this process has asked for the grant and has no answer yet.
-    asked: bool,
-    /// Answers so far.
-    answers: u32,
-    /// The last answer, if it was no.
-    refused: Option<Errno>,
-    /// The engine, which does not run, has not answered: until it does there is nothing to read here.
-    is_late: bool,
-    /// Who reports an error.
-    pub(super) error: OfError,
-}
-
-const NOTHING: &AtOthers = &AtOthers {
-    unread: 0,
-    received: 0,
-    asked: false,
-    answers: 0,
-    refused: None,
-    is_late: false,
-    error: OfError::Unknown,
-};
-
-impl AtOthers {
-    /// Bytes that the engine gives to whoever asks, as far as it answers.
-    pub(super) fn to_be_had(&self) -> u64 {
-        if self.is_late { 0 } else { self.unread }
-    }
-
-    /// Whether the engine has not answered who reads, and does when it runs again.
-    pub(super) fn is_late(&self) -> bool {
-        self.is_late
-    }
-
-    /// The engine has answered.
-    fn answered(&mut self, refused: Option<Errno>) {
-        self.asked = false;
-        self.is_late = false;
-        self.answers = self.answers.wrapping_add(1);
-        self.refused = refused;
-    }
-}
-
-impl Deref for Elsewhere {
-    type Target = AtOthers;
-
-    fn deref(&self) -> &AtOthers {
-        self.0.as_deref().unwrap_or(NOTHING)
-    }
-}
-
-impl DerefMut for Elsewhere {
-    fn deref_mut(&mut self) -> &mut AtOthers {
-        self.0.get_or_insert_default()
-    }
-}
-
-/// CLOCK_MONOTONIC in nanoseconds: the same for every process of the machine.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(ClockId::Monotonic);
-    // Neither is ever negative.
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
 
 impl State {
     /// Whether another process may have the connection.

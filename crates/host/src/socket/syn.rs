@@ -10,23 +10,12 @@ use std::time::Duration;
 use queue_pair::{ConnRef, Submission};
 use rustix::io::Errno;
 
-use super::{Phase, Socket, SocketCore};
+use super::{Phase, Socket, SocketCore, Syn};
 use crate::attachment::Attachment;
 use crate::lock::lock;
 
 /// The first version of the protocol in which a SYN that waits can be let go without data.
 const LETS_GO_SINCE: u32 = 9;
-
-/// What became of the SYN of a connection that is being opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Syn {
-    /// Nothing special: it is under way, or was.
-    Ordinary,
-    /// The engine has not said yet.
-    Asked,
-    /// It waits for data, and has room for so many bytes.
-    Waits(u16),
-}
 
 impl SocketCore {
     /// The SYN waits for data, and has room for so many bytes. Called by the pumping thread, as what follows.

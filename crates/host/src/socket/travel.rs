@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use queue_pair::control::{Carried, Fds, Reply, Request};
-use queue_pair::{ConnRef, OptionKind, position};
+use queue_pair::{ConnRef, OptionKind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 
-use super::sharing::{Elsewhere, NEVER_ALONE};
+use super::elsewhere::{Elsewhere, NEVER_ALONE};
 use super::{Link, Phase, Socket, SocketCore, State};
 use crate::attachment::{ANSWER_WITHIN, Attachment};
 use crate::lock::lock;
@@ -19,26 +19,6 @@ use crate::session::{Session, SessionCore};
 /// Among what is read back of a socket: SO_ERROR is 0, though its connection has ended with an error. That was
 /// reported, and whoever has the descriptor next is not to hear of it again. Level, name, value.
 const ERROR_WAS_REPORTED: (i32, i32, i32) = (1, 4, 0);
-
-/// What was passed, as far as the engine's word that nobody else has the connection is concerned.
-#[derive(Debug, Default)]
-pub(super) struct Passed {
-    /// Tickets that were asked for and have not come.
-    asked: u32,
-    /// The grant when the last one came: older ones know nothing of it.
-    under: Option<u16>,
-}
-
-impl Passed {
-    /// Whether a grant is later than every ticket, so that what it says of others still holds.
-    pub(super) fn is_before(&self, grant: u16) -> bool {
-        let later = |under| {
-            let ahead = (grant.wrapping_sub(under)) % position::GRANTS;
-            (1..position::GRANTS / 2).contains(&ahead)
-        };
-        self.asked == 0 && self.under.is_none_or(later)
-    }
-}
 
 impl Socket {
     /// A ticket for this connection, to be passed to another program instead of a descriptor, with what
@@ -156,23 +136,5 @@ impl super::Options {
             self.set_send_buffer(bytes);
         }
         self.set_receive_low(carried.receive_low);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_said_before_a_ticket_says_nothing_of_whom_it_went_to() {
-        let mut passed = Passed::default();
-        assert!(passed.is_before(7), "nothing was passed");
-        passed.under = Some(7);
-        assert!(!passed.is_before(7) && !passed.is_before(6));
-        assert!(passed.is_before(8));
-        passed.under = Some(position::GRANTS - 1);
-        assert!(passed.is_before(0), "grants begin anew");
-        passed.asked = 1;
-        assert!(!passed.is_before(0));
     }
 }

@@ -1,0 +1,120 @@
+//! The connection to an engine's control socket.
+
+use std::path::Path;
+use std::time::Duration;
+
+use queue_pair::control::{Channel, ChannelError, Fds, Reply, Request};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::private_fds::{Private, lift};
+
+/// How long an answer on the control socket may take if a connection hangs on it. An engine that is
+/// alive answers in microseconds, unless the machine stands still or has something else to do; one that is
+/// stopped must not stop the program for good.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long it may take where the kernel can do instead, or it can be done without: as long as the steering
+/// waits before it leaves new clients to the kernel.
+pub(crate) const RUNS_WITHIN: Duration = Duration::from_millis(500);
+
+/// The connection to an engine's control socket.
+pub(crate) type Control = Private<Channel>;
+
+/// Connects to the engine that listens at `path`. One that does not run accepts nobody, and beyond some
+/// hundred that wait for it the kernel has no room for more: this waits for `limit` at most.
+///
+/// # Errors
+/// `ETIMEDOUT`: there was no room for so long. Otherwise the kernel's.
+pub(crate) fn connect(path: &Path, limit: Duration) -> Result<Control, Errno> {
+    let socket = control_socket(SocketFlags::CLOEXEC)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Err(Errno::AGAIN) => return Err(Errno::TIMEDOUT),
+        connected => connected?,
+    }
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(Private::new(Channel::new(socket)))
+}
+
+/// The same, if it is there to accept: never waits.
+pub(crate) fn connect_now(path: &Path) -> Result<Control, Errno> {
+    let socket = control_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(Private::new(Channel::new(socket)))
+}
+
+fn control_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    rustix::net::socket_with(family, kind, flags, None).map(lift)
+}
+
+/// Both ends of a connection: ours, and one for the engine.
+pub(crate) fn pair() -> Result<(Control, OwnedFd), Errno> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let (ours, theirs) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
+    Ok((Private::new(Channel::new(lift(ours))), theirs))
+}
+
+/// The kernel's number for an error, if it is one.
+pub(super) fn errno_from(number: u16) -> Option<Errno> {
+    (1..4096)
+        .contains(&number)
+        .then(|| Errno::from_raw_os_error(number.into()))
+}
+
+/// Asks on a control connection and waits for the answer.
+pub(super) fn ask(
+    control: &mut Control,
+    request: &Request,
+    fds: Fds,
+    limit: Duration,
+) -> Result<(Reply, Fds), Errno> {
+    match control.get_mut().request(request, fds, limit) {
+        Ok((Reply::Error { errno, .. }, _)) => Err(u16::try_from(errno)
+            .ok()
+            .and_then(errno_from)
+            .unwrap_or(Errno::PROTO)),
+        Ok(answer) => Ok(answer),
+        Err(ChannelError::Closed) => Err(Errno::CONNRESET),
+        Err(ChannelError::TimedOut(_)) => Err(Errno::TIMEDOUT),
+        Err(ChannelError::Io(error)) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        Err(_) => Err(Errno::PROTO),
+    }
+}
+
+/// As long as the engine lives: longer than anybody waits.
+pub(crate) const WHILE_IT_LIVES: Duration = Duration::from_secs(365 * 24 * 3_600);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn an_engine_that_accepts_nobody_is_not_waited_for_without_end() {
+        let path = std::env::temp_dir().join(format!("full-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let engine = control_socket(SocketFlags::CLOEXEC).unwrap();
+        rustix::net::bind(&engine, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&engine, 1).unwrap();
+        let limit = Duration::from_millis(50);
+        let begin = Instant::now();
+        let mut waiting = Vec::new();
+        let full = loop {
+            match connect(&path, limit) {
+                Ok(control) => waiting.push(control),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full, Errno::TIMEDOUT);
+        assert!(begin.elapsed() >= limit);
+        // When it runs again there is room.
+        drop(rustix::net::accept(&engine).unwrap());
+        assert!(connect(&path, limit).is_ok());
+        std::fs::remove_file(&path).unwrap();
+    }
+}
