@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lab::outboard::Outboard;
+use lab::outboard::{Outboard, total};
 use lab::{Side, World};
 use native_programs::{capi, compile, library, run};
 
@@ -236,8 +236,11 @@ fn a_program_gets_what_socket_calls_give_it_on_the_engine_and_on_the_kernel() {
     assert!(wanted.lines().count() > 40, "{wanted}");
     assert_eq!(says("any"), wanted, "there is no engine yet");
     let engine = outboard.start_engine(&world, None).expect("an engine");
+    let opened = || total(&outboard.stats().expect("counters"), "tcp_active_opens");
     assert_eq!(says("any"), wanted);
+    assert_eq!(opened(), 5.0, "all of them by the engine");
     assert_eq!(says("kernel"), wanted);
+    assert_eq!(opened(), 5.0, "none of them by the engine");
     engine.stop(HANG).expect("an end");
 }
 

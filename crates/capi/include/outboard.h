@@ -415,7 +415,8 @@ int ob_abandon(ob_queue *queue, uint64_t room);
 
 /* --- receiving ------------------------------------------------------------------------------- */
 
-/* Receives by copying into `data`. 0: the end of the stream. -EAGAIN: there is nothing yet. -EBUSY: a
+/* Receives by copying into `data`. 0: the end of the stream. -EAGAIN: there is nothing yet; on the
+ * kernel also, once, after a receive that was given less than it asked for, until an event tells of more. -EBUSY: a
  * view is not released, or a posted buffer waits for bytes. Otherwise what ended the connection, as often as
  * it is asked. */
 ssize_t ob_recv(ob_queue *queue, ob_handle handle, void *data, size_t len, unsigned flags);

@@ -140,6 +140,14 @@ fn a_stopping_engine_leaves_new_connections_to_the_kernel_and_ends_its_own() {
             Err(_) => assert!(begin.elapsed() < LIMIT, "the kernel takes over"),
         }
     }
+    // What is shown to it now is the next engine's.
+    let (other, _) = listener(&world);
+    let away = rustix::io::Errno::AGAIN.raw_os_error();
+    let reply = host.asks_to_listen(&other);
+    assert!(
+        matches!(reply, Reply::Error { errno, .. } if errno == away),
+        "{reply:?}"
+    );
     // After the time to drain, the old one ends in good order.
     assert_eq!(client.read(&mut [0; 1]).expect("no reset"), 0);
     drop(client);

@@ -321,7 +321,8 @@ impl Queue {
     /// Receives into `out`. 0 is the end of the stream, or an empty `out`.
     ///
     /// # Errors
-    /// `EBADF`: there is no such connection. `EAGAIN`: there is nothing yet. `EBUSY`: a view is not
+    /// `EBADF`: there is no such connection. `EAGAIN`: there is nothing yet; on the kernel also, once, after a
+    /// receive that was given less than it asked for, until an event tells of more. `EBUSY`: a view is not
     /// released, or a posted buffer waits for bytes. Otherwise what ended the connection.
     pub fn recv(&mut self, handle: Handle, out: &mut [u8]) -> Result<usize, Errno> {
         self.receive(handle, out, false)

@@ -115,6 +115,18 @@ fn a_deferred_connection_is_there_with_its_data() {
     assert!(b.info().srtt.is_some_and(|srtt| srtt < secs(1)));
 }
 
+/// For a program of several stacks.
+#[test]
+fn of_a_deferred_connection_that_moves_the_wait_is_no_round_trip_either() {
+    let mut b = deferring(3);
+    b.advance(secs(2));
+    let moves = b.stack.export_half_open(b.now);
+    b.stack.import_half_open(b.now, &moves.unwrap()).unwrap();
+    b.inject(seg(1, 5).ack(1));
+    b.conn = b.stack.accept(b.listener.unwrap());
+    assert!(b.info().srtt.is_none_or(|srtt| srtt < secs(1)));
+}
+
 #[test]
 fn a_deferred_connection_is_there_with_its_end() {
     let mut b = deferring(2);

@@ -224,17 +224,7 @@ impl Host {
     }
 
     pub fn listen(&mut self, listener: &TcpListener) -> u32 {
-        let request = Request::Listen {
-            addr: listener.local_addr().expect("bound"),
-            v6only: false,
-            backlog: 16,
-        };
-        let shown: OwnedFd = listener.try_clone().expect("descriptors").into();
-        let fds = [shown].into_iter().collect();
-        let (reply, _) = self
-            .channel
-            .request(&request, fds, LIMIT)
-            .expect("answered");
+        let reply = self.asks_to_listen(listener);
         let Reply::Listening { listener } = reply else {
             panic!("{reply:?}");
         };
@@ -244,6 +234,19 @@ impl Host {
             waits: false,
         });
         listener
+    }
+
+    /// Shows a listener; what is answered.
+    pub fn asks_to_listen(&mut self, listener: &TcpListener) -> Reply {
+        let request = Request::Listen {
+            addr: listener.local_addr().expect("bound"),
+            v6only: false,
+            backlog: 16,
+        };
+        let shown: OwnedFd = listener.try_clone().expect("descriptors").into();
+        let fds = [shown].into_iter().collect();
+        let answer = self.channel.request(&request, fds, LIMIT);
+        answer.expect("answered").0
     }
 
     pub fn accepted(&mut self) -> ConnRef {

@@ -47,6 +47,8 @@ impl Stack {
         let (retries, left) = self.half_opens.standing(index, now)?;
         let half = self.half_opens.get_mut(index)?;
         let h = half.handshake;
+        // Of one that is acknowledged, and deferred, the next segment says nothing of the path.
+        let sent_at = h.sent_at.filter(|_| half.acknowledged_at.is_none());
         let value = snapshot::HalfOpen {
             version: VERSION,
             local: SocketAddr::new(h.key.local, h.key.local_port),
@@ -63,7 +65,7 @@ impl Stack {
             window: half.window,
             link: half.link,
             syn_acks: h.syn_acks,
-            sent_ago: h.sent_at.map(|at| now.since(at).get()),
+            sent_ago: sent_at.map(|at| now.since(at).get()),
             retries,
             retransmit_in: left.get(),
         };

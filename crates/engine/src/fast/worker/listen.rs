@@ -127,7 +127,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         }: Proof,
         backlog: u32,
     ) -> Result<(u32, bool), Errno> {
-        if self.stopping || !self.config.access.admits_listener(local.port()) {
+        if self.stopping {
+            // The next engine is to be asked.
+            return Err(Errno::AGAIN);
+        }
+        if !self.config.access.admits_listener(local.port()) {
             return Err(Errno::ACCESS);
         }
         let local = canonical(local);
@@ -212,7 +216,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Err(error) = self.steer_listener(number) {
             tracing::warn!(%local, %error, "the port cannot be steered");
             self.remove_listener(number);
-            return Err(Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS));
+            // This engine is not away, whatever the kernel says.
+            let errno = Errno::from_io_error(&error).filter(|errno| *errno != Errno::AGAIN);
+            return Err(errno.unwrap_or(Errno::NOBUFS));
         }
         self.ask_of_mixed(number);
         tracing::info!(%local, "listening");

@@ -54,8 +54,8 @@ impl Child {
             let mut status = 0;
             libc::kill(self.0, libc::SIGSTOP);
             libc::waitpid(self.0, &raw mut status, libc::WUNTRACED);
+            // It may end for this.
             libc::kill(self.0, libc::SIGCONT);
-            libc::waitpid(self.0, &raw mut status, libc::WCONTINUED);
         }
     }
 
@@ -63,7 +63,8 @@ impl Child {
     fn returned(&self) -> c_int {
         let mut status = 0;
         // SAFETY: an own child.
-        unsafe { libc::waitpid(self.0, &raw mut status, 0) };
+        let ended = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
+        assert_eq!(ended, self.0);
         libc::WEXITSTATUS(status)
     }
 }
