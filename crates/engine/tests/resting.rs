@@ -4,7 +4,7 @@ mod world;
 
 use std::time::Duration;
 
-use queue_pair::ConnRef;
+use queue_pair::{ConnRef, Profile};
 use tcp::ConnId;
 use world::{Host, World};
 
@@ -70,6 +70,16 @@ fn what_is_submitted_while_it_is_put_to_rest_keeps_it_awake() {
     world.worker.attend(world.now);
     world.settle();
     assert_eq!(received(&world, peer), b"late");
+}
+
+#[test]
+fn who_wants_the_least_latency_does_not_rest() {
+    let (mut world, _others, mut host, conn, peer) = beside(40);
+    host.region.core.tell(0, Some(Profile::Latency));
+    idle(&mut world);
+    host.send(conn, b"unrung", 0);
+    world.settle();
+    assert_eq!(received(&world, peer), b"unrung");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod fake_engine;
 use std::time::Duration;
 
 use fake_engine::{Attached, FakeEngine, HANG};
-use host::{Listener, Poller, Readiness, Session, Socket, Source};
+use host::{Listener, Poller, Readiness, Session, Sleeper, Socket, Source};
 use queue_pair::{Completion, ConnRef};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -55,6 +55,13 @@ fn sleeps(poller: &mut Poller) -> Option<Duration> {
 fn is_rung(poller: &Poller) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(poller.fd(), PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+}
+
+fn is_called(sleeper: &Sleeper) -> bool {
+    sleeper.fds().any(|fd| {
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())) == Ok(1)
+    })
 }
 
 /// It is awake again, and is told of what has these keys.
@@ -119,11 +126,30 @@ fn who_sleeps_already_is_called_for_what_is_added() {
     // Nothing is ready: it is called all the same.
     let wanted = Readiness::RDHUP | Readiness::EDGE;
     second.add(&socket, 2, wanted, 2).unwrap();
-    let called = sleeper.fds().any(|fd| {
-        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec::default())) == Ok(1)
-    });
-    assert!(called);
+    assert!(is_called(&sleeper));
+}
+
+/// It goes from one set to another, in which a thread sleeps already: what came in between rang the bell of the first.
+#[test]
+fn who_sleeps_in_the_set_to_which_it_goes_is_called() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    let mut first = scene.poller(conn, &socket);
+    assert_eq!(socket.recv(&mut [0; 16]), Ok(5));
+    let second = scene.session.ready_set();
+    let mut sleeper = scene.session.sleeper().unwrap();
+    sleeper.arm();
+    sleeper.serves(&second);
+    first.remove(Source::Socket(&socket), 1).unwrap();
+    scene.does(|host| host.deliver(conn, b"more"));
+    let wanted = Readiness::IN | Readiness::EDGE;
+    second.add(&socket, 2, wanted, 2).unwrap();
+    assert!(is_called(&sleeper));
+    sleeper.disarm(true);
+    scene.session.pump();
+    let mut keys = Vec::new();
+    second.collect(8, |event| keys.push(event.key));
+    assert_eq!(keys, [2]);
 }
 
 #[test]

@@ -146,8 +146,9 @@ impl Set {
         Ok(())
     }
 
-    /// It is inside another set, by this number of its own.
-    fn nest(&self, number: c_int) -> Result<(), Errno> {
+    /// It is inside another set, or polled, by this number of its own: from now on that is readable whenever it has
+    /// something to report. The engine may ring its bell alone.
+    pub fn nest(&self, number: c_int) -> Result<(), Errno> {
         self.show_by_number();
         match self.ours.get() {
             Some(ours) => ours.sleep.stay_armed(number),
@@ -155,7 +156,7 @@ impl Set {
         }
     }
 
-    /// It is inside another set, or polled: what it has to report must be seen by its number.
+    /// As [`nest`](Self::nest), of one that has nothing of ours yet.
     pub fn show_by_number(&self) {
         self.nested.store(true, Ordering::Relaxed);
     }

@@ -18,14 +18,16 @@ use crate::wait::Sleep;
 /// An entry whose descriptor is ours: where it stands in the program's array, and what it says.
 struct Ours {
     index: usize,
+    number: c_int,
     held: Held,
     found: c_short,
 }
 
 impl Ours {
-    fn new(index: usize, held: Held) -> Self {
+    fn new(index: usize, number: c_int, held: Held) -> Self {
         Self {
             index,
+            number,
             held,
             found: 0,
         }
@@ -34,7 +36,12 @@ impl Ours {
     /// Has what happens to it end the sleep, or does so no more.
     fn ends(&self, sleep: &Sleep, ends: bool) {
         let held = &self.held;
-        // An epoll set is readable by its number.
+        if let Some(set) = held.epoll()
+            && ends
+        {
+            // It is readable by its number. Where that cannot be had, what is in there alone may come late.
+            let _ = set.nest(self.number);
+        }
         match (held.stream(), held.listener(), ends) {
             (Some(stream), _, true) => sleep.hears_of(&stream.socket),
             (Some(stream), _, false) => sleep.hears_no_more_of(&stream.socket),
@@ -85,7 +92,7 @@ pub unsafe fn poll(
             {
                 return alone(entry, stream, patience);
             }
-            ours.push(Ours::new(index, held));
+            ours.push(Ours::new(index, entry.fd, held));
         }
     }
     if ours.is_empty() {
@@ -186,7 +193,10 @@ fn attend(ours: &[Ours]) -> Option<c_int> {
 /// Asks our side; true if any of ours has something to say that is asked for.
 fn look(entries: &[pollfd], ours: &mut [Ours]) -> bool {
     let mut any = false;
-    for Ours { index, held, found } in ours {
+    for Ours {
+        index, held, found, ..
+    } in ours
+    {
         *found = held.poll_readiness() & (entries[*index].events | libc::POLLERR | libc::POLLHUP);
         any |= *found != 0;
     }

@@ -369,14 +369,13 @@ impl Attachment {
     }
 
     /// For news of the connection at `place` the engine rings this bell alone, if it is one of this attachment's;
-    /// otherwise all that are armed. Who waits by another looks for news once more after this. Whether it is one.
-    pub(crate) fn name_bell(&self, place: u32, bell: Option<BellName>) -> bool {
-        let Some(word) = self.positions.bell(place).filter(|_| !self.is_parents()) else {
-            return false;
-        };
+    /// otherwise all that are armed. Who waits by another looks for news once more after this. Its number, if it is one.
+    pub(crate) fn name_bell(&self, place: u32, bell: Option<BellName>) -> Option<u32> {
+        let word = self.positions.bell(place).filter(|_| !self.is_parents())?;
         let bell = bell.filter(|bell| bell.attachment == self.number);
-        bells::name(word, bell.map(|bell| bell.index));
-        bell.is_some()
+        let index = bell.map(|bell| bell.index);
+        bells::name(word, index);
+        index
     }
 
     /// Tells the engine on which core this thread runs. To be called only where the region is mapped.

@@ -184,10 +184,12 @@ impl Attachment {
         self.ring_owed();
     }
 
-    /// Notes that `socket` found no send memory or no room in the ring.
-    pub(crate) fn starve(&self, socket: &Arc<SocketCore>) {
+    /// Notes that `socket` found no send memory or no room in the ring. True: it is the first. Whoever sleeps already
+    /// is to sleep no longer than a moment from now on.
+    #[must_use = "who sleeps has to be told"]
+    pub(crate) fn starve(&self, socket: &Arc<SocketCore>) -> bool {
         lock(&self.starved).push(Arc::clone(socket));
-        self.starving.store(true, Ordering::Relaxed);
+        !self.starving.swap(true, Ordering::Relaxed)
     }
 
     /// Send memory has come back.

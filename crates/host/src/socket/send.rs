@@ -177,7 +177,9 @@ impl SocketCore {
             && let Some(link) = &state.link
         {
             state.listed_as_starved = true;
-            link.attachment.starve(self);
+            if link.attachment.starve(self) {
+                self.session.nudges.nudge_all();
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use netdev::Device;
+use queue_pair::Profile;
 
 use super::Worker;
 use crate::fast::connections::SessionId;
@@ -39,7 +40,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(session) = self.sessions.get_mut(id) else {
             return Ok(false);
         };
+        // Who wants the least latency is looked at in any case.
+        let waits = session.region.core.wanted() != Some(Profile::Latency);
         let idle = now.saturating_duration_since(session.active_at);
-        Ok(idle >= IDLE && session.may_rest()?)
+        Ok(waits && idle >= IDLE && session.may_rest()?)
     }
 }

@@ -4,11 +4,12 @@
 //! it yields its core, so that a server on the same core runs as soon as it can. When the time is
 //! over it [sleeps](super::sleep).
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use netdev::Device;
 use queue_pair::Crowd;
+use queue_pair::doorbell::Rung;
 use tcp::{Failure, Instant};
 
 use super::Worker;
@@ -265,9 +266,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             match source {
                 Source::Orders => orders = true,
                 Source::Bell(id) => {
-                    if let Some(bell) = self.bell(id) {
-                        // What it was rung for is found in the ring.
-                        let _ = bell.drain();
+                    // What it was rung for is found in the ring of the session, which is awake by this.
+                    if let Some(session) = self.sessions.get_mut(id)
+                        && session.bell.drain() == Rung::Closed
+                    {
+                        // It would be ready for ever. That the process is gone is heard elsewhere.
+                        self.slow.poller.remove(session.bell.as_fd());
                     }
                 }
                 Source::Network => self.network_changed(),

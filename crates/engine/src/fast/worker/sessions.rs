@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use netdev::Device;
 use queue_pair::control::Farewell;
-use queue_pair::doorbell::{Bell, Ringer};
+use queue_pair::doorbell::Ringer;
 use queue_pair::{Completion, lost};
 use rustix::io::Errno;
 use tcp::ConnId;
@@ -311,10 +311,5 @@ impl<D: Device, N: Network> Worker<D, N> {
             // To unmap it takes its time, and to close files.
             self.slow.tell(Tale::Spent(session));
         }
-    }
-
-    /// The doorbell of a session, which was rung: the session is awake from now on.
-    pub(super) fn bell(&mut self, id: SessionId) -> Option<&Bell> {
-        self.sessions.get_mut(id).map(|session| &session.bell)
     }
 }

@@ -533,6 +533,65 @@ pub fn timing(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.close(set);
 }
 
+/// What is found in a set when poll has said so, which may be for nothing, but not too often.
+fn polled_until_found(set: c_int) -> c_int {
+    for _ in 0..200 {
+        let mut entry = libc::pollfd {
+            fd: set,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry, and room for one event.
+        let found = unsafe {
+            libc::poll(&raw mut entry, 1, HANG);
+            let mut event: libc::epoll_event = zeroed();
+            libc::epoll_wait(set, &raw mut event, 1, 0)
+        };
+        if found != 0 || entry.revents == 0 {
+            return found;
+        }
+    }
+    0
+}
+
+/// As libraries do it that embed a set in a loop of somebody else's.
+pub fn slept_in_and_polled(stage: &mut Stage<'_>, fd: c_int) {
+    let set = set(stage.transcript);
+    change(
+        stage.transcript,
+        set,
+        libc::EPOLL_CTL_ADD,
+        fd,
+        libc::EPOLLIN,
+        1,
+    );
+    for round in 0..3 {
+        // It is slept in first, more than once: whom to wake for what is in it is known then.
+        std::thread::scope(|scope| {
+            let agent = &mut *stage.agent;
+            scope.spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                agent.tell("send x");
+            });
+            wait(stage.transcript, set, HANG);
+        });
+        stage.transcript.recv(fd, 10, 0);
+        // What is there for nothing is not told again.
+        wait(stage.transcript, set, 0);
+        let found = std::thread::scope(|scope| {
+            let agent = &mut *stage.agent;
+            scope.spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                agent.tell("send y");
+            });
+            polled_until_found(set)
+        });
+        stage.transcript.note(format_args!("{round}: {found}"));
+        stage.transcript.recv(fd, 10, 0);
+    }
+    stage.transcript.close(set);
+}
+
 pub fn nested(stage: &mut Stage<'_>, fd: c_int) {
     let (inner, outer) = (set(stage.transcript), set(stage.transcript));
     change(

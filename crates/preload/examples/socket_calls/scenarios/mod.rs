@@ -227,6 +227,10 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("added while threads wait", events::added_while_waiting),
     ("two events for two threads", events::one_each),
     ("a set that is polled", events::polled_set),
+    (
+        "a set that is slept in and polled",
+        events::slept_in_and_polled,
+    ),
     ("edge-triggered", events::edge),
     ("one-shot", events::one_shot),
     ("members of a set", events::members),
