@@ -449,10 +449,7 @@ impl Session {
                 Some(Found::Nobody) | None => {
                     let bell = self.region.positions.bell(place);
                     let bells = bell.map_or(bells::ALL, bells::of);
-                    if news != News::Room {
-                        self.urgent |= bells;
-                    }
-                    self.unhurried |= bells;
+                    self.wants_bells(bells, news);
                 }
             }
             false

@@ -215,19 +215,10 @@ impl Session {
         self.notices.len() < NOTICES
     }
 
-    /// Whether it is looked at in every turn.
-    pub(super) fn is_awake(&self) -> bool {
-        self.awake
-    }
-
-    /// It is from now on: nobody need ring.
+    /// It is looked at in every turn from now on: nobody need ring.
     fn wakes(&mut self) {
         self.awake = true;
         self.region.armed.disarm(0);
-    }
-
-    fn rests(&mut self) {
-        self.awake = false;
     }
 
     /// Whether there is nothing to do for it, and its process rings if there is: it is armed for that.

@@ -52,7 +52,7 @@ impl Sessions {
     pub fn remove(&mut self, id: SessionId) -> Option<Box<Session>> {
         let session = self.slots.get_mut(id.index())?.take()?;
         self.live -= 1;
-        self.leave_awake(id);
+        self.awake.retain(|awake| *awake != id);
         Some(session)
     }
 
@@ -60,7 +60,7 @@ impl Sessions {
     #[inline]
     pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         let session = self.slots.get_mut(id.index())?.as_deref_mut()?;
-        if !session.is_awake() {
+        if !session.awake {
             session.wakes();
             self.awake.push(id);
         }
@@ -83,22 +83,26 @@ impl Sessions {
         self.awake.len() < self.live
     }
 
-    /// Nothing is known to happen in this session, and its process rings before something does: the caller
-    /// has [made sure](Session::may_rest).
-    pub fn rest(&mut self, id: SessionId) {
-        if let Some(session) = self
-            .slots
-            .get_mut(id.index())
-            .and_then(Option::as_deref_mut)
-        {
-            session.rests();
-            self.leave_awake(id);
+    /// Those that are awake.
+    pub fn iter_awake(&self) -> impl Iterator<Item = &Session> {
+        self.awake.iter().filter_map(|id| self.get(*id))
+    }
+
+    /// Visits those that are awake.
+    pub fn each_awake(&mut self, mut visit: impl FnMut(SessionId, &mut Session)) {
+        for id in &self.awake {
+            if let Some(session) = self.slots[id.index()].as_deref_mut() {
+                visit(*id, session);
+            }
         }
     }
 
-    fn leave_awake(&mut self, id: SessionId) {
-        if let Some(at) = self.awake.iter().position(|awake| *awake == id) {
-            self.awake.swap_remove(at);
+    /// Nothing is known to happen in the session at this place among those that are awake, and its process rings
+    /// before something does: the caller has [made sure](Session::may_rest). The last of them takes the place.
+    pub fn rest_at(&mut self, at: usize) {
+        let id = self.awake.swap_remove(at);
+        if let Some(session) = self.slots[id.index()].as_deref_mut() {
+            session.awake = false;
         }
     }
 

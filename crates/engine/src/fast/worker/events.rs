@@ -286,15 +286,11 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn ring_each(&mut self, ring: impl Fn(&mut Session) -> u64) {
-        let mut at = 0;
-        while let Some(id) = self.sessions.awake_at(at) {
-            at += 1;
-            if let Some(session) = self.sessions.get_mut(id)
-                && session.ended.is_none()
-            {
+        self.sessions.each_awake(|_, session| {
+            if session.ended.is_none() {
                 self.counters.doorbells += ring(session);
             }
-        }
+        });
     }
 }
 

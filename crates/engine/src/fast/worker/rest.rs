@@ -28,7 +28,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             };
             match self.may_rest(id) {
                 // Another has its place, which was looked at.
-                Ok(true) => self.sessions.rest(id),
+                Ok(true) => self.sessions.rest_at(at),
                 Ok(false) => {}
                 Err(reason) => self.breaches.push((id, reason)),
             }

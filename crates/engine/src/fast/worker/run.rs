@@ -57,6 +57,24 @@ struct Loop {
     ended: bool,
 }
 
+impl Loop {
+    /// At the time `now`, with the tick due at `tick`.
+    fn new(clock: Clock, now: Instant, tick: Instant) -> Self {
+        Self {
+            clock,
+            last_work: now,
+            looking: Looking::default(),
+            make_way: false,
+            crowd: Crowd::default(),
+            last_look: now,
+            last_heard: now,
+            tick,
+            deadline: None,
+            ended: false,
+        }
+    }
+}
+
 impl<D: Device, N: Network> Worker<D, N> {
     /// Runs until `stop` becomes readable, or somebody asks on the control socket, and then until
     /// the connections have ended or the time for that is over.
@@ -79,18 +97,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.core_time = CoreTime::start();
         }
         let now = clock.now();
-        let mut state = Loop {
-            clock,
-            last_work: now,
-            looking: Looking::default(),
-            make_way: false,
-            crowd: Crowd::default(),
-            last_look: now,
-            last_heard: now,
-            tick: now + TICK,
-            deadline: None,
-            ended: false,
-        };
+        let mut state = Loop::new(clock, now, now + TICK);
         let mut now = now;
         let mut tended = false;
         loop {
@@ -175,18 +182,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Looks at everything rare once, at the time `now`: for who drives the turns himself.
     pub fn attend(&mut self, now: Instant) {
-        let mut state = Loop {
-            clock: self.common.clock,
-            last_work: now,
-            looking: Looking::default(),
-            make_way: false,
-            crowd: Crowd::default(),
-            last_look: now,
-            last_heard: now,
-            tick: now,
-            deadline: None,
-            ended: false,
-        };
+        let mut state = Loop::new(self.common.clock, now, now);
         self.look(&mut state, now, true);
         while self.waiting.is_some() {
             self.look(&mut state, now, true);

@@ -1,6 +1,6 @@
-//! Sleeping: the doorbell of every session that does not [rest](super::rest), and is armed already, is armed, everything is looked at once more, and then the
-//! worker sleeps in one poll over the device and everything rare. The argument that no wake-up is
-//! lost stands in [`queue_pair::armed`].
+//! Sleeping: the doorbells of all sessions are armed (of those that [rest](super::rest) they are already),
+//! everything is looked at once more, and then the worker sleeps in one poll over the device and everything
+//! rare. The argument that no wake-up is lost stands in [`queue_pair::armed`].
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -51,13 +51,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             self.counters.sleeps += 1;
         }
-        let mut at = 0;
-        while let Some(id) = self.sessions.awake_at(at) {
-            at += 1;
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.region.armed.disarm(0);
-            }
-        }
+        self.sessions
+            .each_awake(|_, session| session.region.armed.disarm(0));
         if let Some(handoff) = &self.handoff {
             handoff.disarm();
         }
@@ -99,14 +94,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             quiet &= handoff.arm();
         }
         self.ring_later();
-        let mut at = 0;
-        while let Some(id) = self.sessions.awake_at(at) {
-            at += 1;
-            let Some(session) = self.sessions.get_mut(id) else {
-                continue;
-            };
+        self.sessions.each_awake(|id, session| {
             if session.ended.is_some() {
-                continue;
+                return;
             }
             session.region.armed.arm(0);
             match session.has_no_submissions() {
@@ -118,7 +108,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     quiet = false;
                 }
             }
-        }
+        });
         quiet
     }
 
@@ -142,9 +132,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Whether some host has not made room for what it is to be told.
     fn backed_up(&self) -> bool {
         // One that is to be told something does not rest.
-        let awake = (0..self.sessions.awake()).filter_map(|at| self.sessions.awake_at(at));
-        let mut sessions = awake.filter_map(|id| self.sessions.get(id));
-        sessions.any(|s| s.ended.is_none() && !(s.ready.is_empty() && s.notices.is_empty()))
+        self.sessions
+            .iter_awake()
+            .any(|s| s.ended.is_none() && !(s.ready.is_empty() && s.notices.is_empty()))
     }
 }
 

@@ -126,10 +126,11 @@ fn fast_open(socket: BorrowedFd<'_>) -> u32 {
     tcp_option(socket, TCP_FASTOPEN).unwrap_or(0)
 }
 
+const TCP_DEFER_ACCEPT: i32 = 9;
+
 /// TCP_DEFER_ACCEPT of a socket that listens. The kernel tells it in seconds, of which one goes by until the
 /// first SYN-ACK is sent again, and twice as many each time after that, up to two minutes.
 fn defer_accept(socket: BorrowedFd<'_>) -> u8 {
-    const TCP_DEFER_ACCEPT: i32 = 9;
     let seconds = tcp_option(socket, TCP_DEFER_ACCEPT).unwrap_or(0);
     // 1, 3, 7, 15 and so on.
     (u32::BITS - seconds.leading_zeros()) as u8
@@ -247,7 +248,6 @@ mod tests {
     #[test]
     fn seconds_of_deferral_are_counted_in_syn_acks() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        const TCP_DEFER_ACCEPT: i32 = 9;
         for (seconds, times) in [
             (0, 0),
             (1, 1),
