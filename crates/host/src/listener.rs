@@ -234,8 +234,8 @@ impl Listener {
     }
 
     /// The program has set an option on the [kernel's socket](Self::kernel_socket) that matters from the SYN
-    /// on (TCP_MAXSEG, TCP_FASTOPEN, TCP_DEFER_ACCEPT): the engine reads it there. One that does not run, or is older, learns
-    /// it when it is shown the socket again.
+    /// on (TCP_MAXSEG, TCP_FASTOPEN, TCP_DEFER_ACCEPT): the engine reads it there. One that does not run, or is
+    /// older, learns it when it is shown the socket again.
     pub fn options_changed(&self) {
         self.core.show_options();
     }

@@ -151,9 +151,7 @@ impl Poller {
         self.turns = 0;
         let start = Instant::now();
         loop {
-            self.sleeper.arm();
-            self.sleeper.serves(&self.ready);
-            self.register()?;
+            self.arm_sleeper()?;
             self.ready.collect(room, |event| events.push(event));
             let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
             let sleep = match (left, self.sleeper.limit()) {
@@ -190,9 +188,7 @@ impl Poller {
     /// # Errors
     /// The kernel's for changing an epoll set.
     pub fn arm(&mut self) -> Result<Option<Duration>, Errno> {
-        self.sleeper.arm();
-        self.sleeper.serves(&self.ready);
-        self.register()?;
+        self.arm_sleeper()?;
         let ready = self.ready.any_ready();
         Ok(if ready {
             Some(Duration::ZERO)
@@ -210,6 +206,13 @@ impl Poller {
     fn look(&self, events: &mut Vec<Event>, room: usize) {
         self.session.pump();
         self.ready.collect(room, |event| events.push(event));
+    }
+
+    /// From now on what happens ends a sleep on [`fd`](Self::fd).
+    fn arm_sleeper(&mut self) -> Result<(), Errno> {
+        self.sleeper.arm();
+        self.sleeper.serves(&self.ready);
+        self.register()
     }
 
     /// Registers the sleeper's descriptors, if they are others than before.

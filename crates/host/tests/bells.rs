@@ -4,10 +4,9 @@ mod fake_engine;
 
 use std::time::Duration;
 
-use fake_engine::{Attached, FakeEngine, HANG};
+use fake_engine::{Attached, FakeEngine, HANG, is_readable};
 use host::{Listener, Poller, Readiness, Session, Sleeper, Socket, Source};
 use queue_pair::{Completion, ConnRef};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 struct Scene {
     engine: FakeEngine,
@@ -27,8 +26,7 @@ impl Scene {
     }
 
     fn connection(&self) -> (ConnRef, Socket) {
-        let conn = self.engine.host(|host| host.hand(1));
-        (conn, self.listener.accept_offloaded().unwrap())
+        self.engine.connection(&self.listener)
     }
 
     /// A poller of what comes to a socket, whose bell is known: it has slept once, and news have come after that.
@@ -53,15 +51,11 @@ fn sleeps(poller: &mut Poller) -> Option<Duration> {
 }
 
 fn is_rung(poller: &Poller) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(poller.fd(), PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+    is_readable(poller.fd())
 }
 
 fn is_called(sleeper: &Sleeper) -> bool {
-    sleeper.fds().any(|fd| {
-        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec::default())) == Ok(1)
-    })
+    sleeper.fds().any(is_readable)
 }
 
 /// It is awake again, and is told of what has these keys.

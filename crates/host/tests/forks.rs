@@ -26,8 +26,7 @@ impl Scene {
     fn new() -> Self {
         let engine = FakeEngine::start();
         let (session, listener) = engine.listening();
-        let conn = engine.host(|host| host.hand(1));
-        let socket = listener.accept_offloaded().unwrap();
+        let (conn, socket) = engine.connection(&listener);
         engine.host(|host| host.submissions());
         Self {
             engine,

@@ -26,8 +26,7 @@ impl World {
     fn new() -> Self {
         let engine = FakeEngine::start();
         let (session, listener) = engine.listening();
-        let conn = engine.host(|host| host.hand(1));
-        let socket = listener.accept_offloaded().unwrap();
+        let (conn, socket) = engine.connection(&listener);
         let bytes = 2 * BURST as u32;
         engine.host(|host| host.post(Completion::SendBuffer { conn, bytes }));
         session.pump();

@@ -26,8 +26,7 @@ impl Scene {
     fn with(sizes: Sizes) -> Self {
         let engine = FakeEngine::start_with(Some(sizes));
         let (session, listener) = engine.listening();
-        let conn = engine.host(|host| host.hand(1));
-        let socket = listener.accept_offloaded().unwrap();
+        let (conn, socket) = engine.connection(&listener);
         engine.host(|host| host.submissions());
         Self {
             engine,
@@ -40,8 +39,7 @@ impl Scene {
 
     fn another(&self) -> (ConnRef, Socket) {
         self.listener.want();
-        let conn = self.engine.host(|host| host.hand(1));
-        (conn, self.listener.accept_offloaded().unwrap())
+        self.engine.connection(&self.listener)
     }
 
     fn deliver(&self, bytes: &[u8]) {

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use fake_engine::{Attached, FakeEngine, HANG};
+use fake_engine::{Attached, FakeEngine, HANG, is_readable};
 use host::{Errno, Listener, Poller, Readiness, Session, Sleeps, Socket, Source};
 use queue_pair::{Completion, ConnRef};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
@@ -49,8 +49,7 @@ impl Scene {
     }
 
     fn connection(&self) -> (ConnRef, Socket) {
-        let conn = self.engine.host(|host| host.hand(1));
-        (conn, self.listener.accept_offloaded().unwrap())
+        self.engine.connection(&self.listener)
     }
 
     fn await_armed(&self) {
@@ -161,8 +160,7 @@ fn news_wake_who_sleeps_by_the_word_and_who_sleeps_by_a_bell() {
 
 /// Whether the poller, which is armed, is woken.
 fn is_woken(poller: &Poller) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(poller.fd(), PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+    is_readable(poller.fd())
 }
 
 /// A poller of everything that happens to a socket, which has told of all that is.

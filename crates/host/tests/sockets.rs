@@ -27,11 +27,8 @@ impl World {
     }
 
     fn of(engine: FakeEngine) -> Self {
-        let session = engine.attach();
-        let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-        listener.want();
-        let conn = engine.host(|host| host.hand(1));
-        let socket = listener.accept_offloaded().unwrap();
+        let (session, listener) = engine.listening();
+        let (conn, socket) = engine.connection(&listener);
         engine.host(|host| host.submissions());
         Self {
             engine,

@@ -11,7 +11,7 @@ use host::{
     Accepted, Errno, Event, Listener, Poller, Readiness, ReadySet, Session, Shutdown, Socket,
     Source,
 };
-use queue_pair::{ConnRef, Sizes};
+use queue_pair::Sizes;
 
 fn world() -> (FakeEngine, Session, Listener) {
     let engine = FakeEngine::start();
@@ -21,11 +21,6 @@ fn world() -> (FakeEngine, Session, Listener) {
         .unwrap();
     listener.want();
     (engine, session, listener)
-}
-
-fn connection(engine: &FakeEngine, listener: &Listener) -> (ConnRef, Socket) {
-    let conn = engine.host(|host| host.hand(1));
-    (conn, listener.accept_offloaded().unwrap())
 }
 
 fn collect(session: &Session, set: &ReadySet) -> Vec<(u64, u32)> {
@@ -46,7 +41,7 @@ const OUT: u32 = 0x4;
 #[test]
 fn a_level_triggered_interest_is_reported_until_it_is_served() {
     let (engine, session, listener) = world();
-    let (conn, socket) = connection(&engine, &listener);
+    let (conn, socket) = engine.connection(&listener);
     let set = session.ready_set();
     set.add(&socket, 5, Readiness::IN, 77).unwrap();
     assert_eq!(set.add(&socket, 5, Readiness::IN, 77), Err(Errno::EXIST));
@@ -69,7 +64,7 @@ fn a_level_triggered_interest_is_reported_until_it_is_served() {
 #[test]
 fn an_edge_triggered_interest_is_reported_once_for_every_arrival() {
     let (engine, session, listener) = world();
-    let (conn, socket) = connection(&engine, &listener);
+    let (conn, socket) = engine.connection(&listener);
     let set = session.ready_set();
     set.add(
         &socket,
@@ -95,7 +90,7 @@ fn an_edge_triggered_interest_is_reported_once_for_every_arrival() {
 #[test]
 fn a_one_shot_interest_rests_until_it_is_set_anew() {
     let (engine, session, listener) = world();
-    let (conn, socket) = connection(&engine, &listener);
+    let (conn, socket) = engine.connection(&listener);
     let set = session.ready_set();
     set.add(&socket, 5, Readiness::IN | Readiness::ONESHOT, 1)
         .unwrap();
@@ -111,7 +106,7 @@ fn a_one_shot_interest_rests_until_it_is_set_anew() {
 #[test]
 fn interests_go_to_another_set_as_they_are() {
     let (engine, session, listener) = world();
-    let (conn, socket) = connection(&engine, &listener);
+    let (conn, socket) = engine.connection(&listener);
     let set = session.ready_set();
     let (edge, once) = (Readiness::EDGE, Readiness::ONESHOT);
     set.add(&socket, 5, Readiness::IN | once, 1).unwrap();
@@ -144,7 +139,7 @@ fn interests_go_to_another_set_as_they_are() {
 #[test]
 fn a_socket_that_is_dropped_leaves_its_sets() {
     let (engine, session, listener) = world();
-    let (conn, socket) = connection(&engine, &listener);
+    let (conn, socket) = engine.connection(&listener);
     let set = session.ready_set();
     set.add(&socket, 5, Readiness::IN, 1).unwrap();
     engine.host(|host| host.deliver(conn, b"ab"));
@@ -152,7 +147,7 @@ fn a_socket_that_is_dropped_leaves_its_sets() {
     drop(socket);
     assert_eq!(collect(&session, &set), []);
     // Its slot serves another.
-    let (conn, socket) = connection(&engine, &listener);
+    let (conn, socket) = engine.connection(&listener);
     set.add(&socket, 5, Readiness::IN, 2).unwrap();
     engine.host(|host| host.deliver(conn, b"ab"));
     assert_eq!(collect(&session, &set), [(2, IN)]);
@@ -165,7 +160,7 @@ fn a_socket_that_is_dropped_leaves_its_sets() {
 #[test]
 fn two_keys_of_one_socket_are_two_interests() {
     let (engine, session, listener) = world();
-    let (conn, socket) = connection(&engine, &listener);
+    let (conn, socket) = engine.connection(&listener);
     let set = session.ready_set();
     set.add(&socket, 5, Readiness::IN, 1).unwrap();
     set.add(&socket, 6, Readiness::IN, 2).unwrap();
@@ -177,7 +172,7 @@ fn two_keys_of_one_socket_are_two_interests() {
 fn what_is_watched_and_idle_costs_nothing() {
     let (engine, session, listener) = world();
     let set = session.ready_set();
-    let sockets: Vec<_> = (0..500).map(|_| connection(&engine, &listener)).collect();
+    let sockets: Vec<_> = (0..500).map(|_| engine.connection(&listener)).collect();
     for (at, (_, socket)) in sockets.iter().enumerate() {
         set.add(socket, at as u64, Readiness::IN, at as u64)
             .unwrap();
@@ -193,7 +188,7 @@ fn what_is_watched_and_idle_costs_nothing() {
 #[test]
 fn a_program_that_never_sleeps_still_gives_memory_back() {
     let (engine, session, listener) = world();
-    let connections: Vec<_> = (0..100).map(|_| connection(&engine, &listener)).collect();
+    let connections: Vec<_> = (0..100).map(|_| engine.connection(&listener)).collect();
     engine.host(|host| host.submissions());
     for (conn, socket) in &connections {
         engine.host(|host| host.deliver(*conn, b"read, not answered"));
@@ -207,7 +202,7 @@ fn a_program_that_never_sleeps_still_gives_memory_back() {
 #[test]
 fn a_blocked_thread_is_woken_by_the_engine() {
     let (engine, _session, listener) = world();
-    let (conn, socket) = connection(&engine, &listener);
+    let (conn, socket) = engine.connection(&listener);
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| socket.wait(Readiness::IN, Some(HANG)));
         engine.until(|inner| {
@@ -231,8 +226,8 @@ fn a_sleeper_takes_in_even_the_longest_list_first() {
         .listen("127.0.0.1:0".parse().unwrap(), 1000)
         .unwrap();
     listener.want();
-    let (noisy, _first) = connection(&engine, &listener);
-    let (quiet, socket) = connection(&engine, &listener);
+    let (noisy, _first) = engine.connection(&listener);
+    let (quiet, socket) = engine.connection(&listener);
     // Nobody sleeps, so nobody is rung for these.
     engine.host(|host| {
         (0..60).for_each(|_| host.update(noisy, 0, 0));
@@ -247,7 +242,7 @@ fn a_sleeper_takes_in_even_the_longest_list_first() {
 #[test]
 fn a_blocked_thread_is_woken_by_a_shutdown_in_another() {
     let (engine, _session, listener) = world();
-    let (_, socket) = connection(&engine, &listener);
+    let (_, socket) = engine.connection(&listener);
     let started = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
@@ -265,7 +260,7 @@ fn a_blocked_thread_is_woken_by_a_shutdown_in_another() {
 #[test]
 fn waiting_ends_in_time() {
     let (engine, _session, listener) = world();
-    let (_, socket) = connection(&engine, &listener);
+    let (_, socket) = engine.connection(&listener);
     let start = Instant::now();
     let limit = Duration::from_millis(20);
     assert_eq!(
@@ -280,9 +275,7 @@ fn many_threads_on_many_sockets_lose_no_wake_up() {
     const THREADS: usize = 8;
     const ROUNDS: usize = 300;
     let (engine, _session, listener) = world();
-    let sockets: Vec<_> = (0..THREADS)
-        .map(|_| connection(&engine, &listener))
-        .collect();
+    let sockets: Vec<_> = (0..THREADS).map(|_| engine.connection(&listener)).collect();
     let done = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
         let clients: Vec<_> = sockets
@@ -342,7 +335,7 @@ fn a_watch_is_passed_on_by_who_was_woken_for_it_and_goes() {
     // Which of the two is woken is chance.
     for _ in 0..12 {
         let (engine, _session, listener) = world();
-        let [watching, ready, silent] = [0; 3].map(|_| connection(&engine, &listener));
+        let [watching, ready, silent] = [0; 3].map(|_| engine.connection(&listener));
         std::thread::scope(|scope| {
             let first = scope.spawn(|| wait(&watching.1));
             engine.until(|inner| inner.attached[0].is_armed().then_some(()));
@@ -423,7 +416,7 @@ fn a_poller_waits_for_engine_and_kernel_alike() {
 #[test]
 fn the_kernels_events_come_even_when_the_engine_always_has_some() {
     let (engine, session, listener) = world();
-    let (conn, socket) = connection(&engine, &listener);
+    let (conn, socket) = engine.connection(&listener);
     let mut poller = Poller::new(&session).unwrap();
     let eventfd = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC).unwrap();
     poller

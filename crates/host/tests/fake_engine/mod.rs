@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use host::{Listener, Session};
+use host::{Listener, Session, Socket};
 use queue_pair::control::{Carried, Channel, Fds, Reply, Request};
 use queue_pair::doorbell::{self, Bell, Ringer};
 use queue_pair::parked::{Found, News};
 use queue_pair::region::{self, EngineSide};
 use queue_pair::{Completion, ConnRef, Layout, Sizes, Submission, bells, parked, position};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -61,6 +61,12 @@ pub enum Refused {
     With(Errno),
     /// It hangs up, as one that is killed meanwhile.
     ByHangingUp,
+}
+
+/// Whether a descriptor is readable now, as whoever sleeps on it would see it.
+pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
 }
 
 /// One attached host.
@@ -134,6 +140,12 @@ impl FakeEngine {
         let listener = session.listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
         listener.want();
         (session, listener)
+    }
+
+    /// A connection that the first listener is handed, and accepts by `listener`.
+    pub fn connection(&self, listener: &Listener) -> (ConnRef, Socket) {
+        let conn = self.host(|host| host.hand(1));
+        (conn, listener.accept_offloaded().unwrap())
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Inner> {

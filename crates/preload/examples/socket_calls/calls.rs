@@ -284,6 +284,13 @@ pub fn until(mut there: impl FnMut() -> bool) {
     }
 }
 
+/// Whether a process or thread sleeps, by its `stat` (proc(5)): the state comes after the name, which stands in
+/// parentheses.
+pub fn is_asleep(stat: &str) -> bool {
+    let after_name = stat.rsplit(')').next();
+    after_name.is_some_and(|rest| rest.starts_with(" S"))
+}
+
 /// Waits until so many bytes can be read.
 pub fn await_bytes(fd: c_int, count: usize) {
     let mut bytes = vec![0u8; count];

@@ -7,10 +7,18 @@ use super::{blocking, exports, kernel, points};
 use crate::deadline::Patience;
 use crate::next::next_unwinding;
 use crate::raw::libc_return;
-use crate::{epoll, poll, select, start, table};
+use crate::table::{self, Held};
+use crate::{epoll, poll, select, start};
 
 /// Bytes of a signal set as the kernel knows it.
 const SIGSET_BYTES: usize = 8;
+
+/// The set with this number, if something of ours may be in it. Without settings nothing is: the set is the kernel's
+/// alone, and a thread that sleeps in it libc's to cancel.
+fn with_ours(number: c_int) -> Option<Held> {
+    start::settings()?;
+    table::get(number)
+}
 
 exports! {
     fn epoll_create(size: c_int) -> c_int {
@@ -47,9 +55,7 @@ points! {
     fn epoll_pwait(
         set: c_int, events: *mut epoll_event, most: c_int, milliseconds: c_int, mask: *const sigset_t,
     ) -> c_int {
-        // Without, a set is the kernel's alone, and a thread that sleeps in it libc's to cancel.
-        if start::settings().is_some()
-            && let Some(held) = table::get(set)
+        if let Some(held) = with_ours(set)
             && let Some(members) = held.epoll()
         {
             let patience = Patience::milliseconds(milliseconds);
@@ -68,8 +74,7 @@ points! {
     fn epoll_pwait2(
         set: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec, mask: *const sigset_t,
     ) -> c_int {
-        if start::settings().is_some()
-            && let Some(held) = table::get(set)
+        if let Some(held) = with_ours(set)
             && let Some(members) = held.epoll()
         {
             // SAFETY: the program gives room for `most` events; `timeout` is null or its own.

@@ -5,6 +5,7 @@ use std::mem::zeroed;
 
 use super::Stage;
 use super::receiving::with_alarm;
+use crate::agent::Agent;
 use crate::calls::{HANG, Transcript};
 
 pub fn poll(stage: &mut Stage<'_>, fd: c_int) {
@@ -533,6 +534,17 @@ pub fn timing(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.close(set);
 }
 
+/// Does what waits, while the agent is told something a moment later.
+fn told_later<R>(agent: &mut Agent, command: &str, waits: impl FnOnce() -> R) -> R {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            agent.tell(command);
+        });
+        waits()
+    })
+}
+
 /// What is found in a set when poll has said so, which may be for nothing, but not too often.
 fn polled_until_found(set: c_int) -> c_int {
     for _ in 0..200 {
@@ -567,25 +579,14 @@ pub fn slept_in_and_polled(stage: &mut Stage<'_>, fd: c_int) {
     );
     for round in 0..3 {
         // It is slept in first, more than once: whom to wake for what is in it is known then.
-        std::thread::scope(|scope| {
-            let agent = &mut *stage.agent;
-            scope.spawn(move || {
-                std::thread::sleep(std::time::Duration::from_millis(30));
-                agent.tell("send x");
-            });
-            wait(stage.transcript, set, HANG);
-        });
+        let Stage {
+            agent, transcript, ..
+        } = &mut *stage;
+        told_later(agent, "send x", || wait(transcript, set, HANG));
         stage.transcript.recv(fd, 10, 0);
         // What is there for nothing is not told again.
         wait(stage.transcript, set, 0);
-        let found = std::thread::scope(|scope| {
-            let agent = &mut *stage.agent;
-            scope.spawn(move || {
-                std::thread::sleep(std::time::Duration::from_millis(30));
-                agent.tell("send y");
-            });
-            polled_until_found(set)
-        });
+        let found = told_later(stage.agent, "send y", || polled_until_found(set));
         stage.transcript.note(format_args!("{round}: {found}"));
         stage.transcript.recv(fd, 10, 0);
     }

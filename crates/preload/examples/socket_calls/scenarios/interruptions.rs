@@ -154,14 +154,7 @@ fn until_it_sleeps() {
         if thread != 0 && state.is_err() {
             return;
         }
-        let state = state.unwrap_or_default();
-        // The state comes after the name, which stands in parentheses.
-        if thread != 0
-            && state
-                .rsplit(')')
-                .next()
-                .is_some_and(|rest| rest.starts_with(" S"))
-        {
+        if thread != 0 && calls::is_asleep(&state.unwrap_or_default()) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));

@@ -35,12 +35,8 @@ impl Child {
     fn until_asleep(&self) {
         let mut times = 0;
         calls::until(|| {
-            let state = std::fs::read_to_string(format!("/proc/{}/stat", self.0));
-            let state = state.unwrap_or_default();
-            let sleeps = state
-                .rsplit(')')
-                .next()
-                .is_some_and(|it| it.starts_with(" S"));
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0));
+            let sleeps = calls::is_asleep(&stat.unwrap_or_default());
             times = if sleeps { times + 1 } else { 0 };
             std::thread::sleep(Duration::from_millis(5));
             times == 10
