@@ -9,8 +9,8 @@ use std::time::Duration;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 
-/// Measures each subject that is `wanted`, also those that a first impression leaves out, at the first levels: figures, whatever they are on a machine with others
-/// on it.
+/// Measures each subject that is `wanted`, also those that a first impression leaves out, at the first levels:
+/// figures, whatever they are on a machine with others on it.
 fn measure(entry: &Entry, wanted: impl Fn(&str) -> bool) {
     let setup = Setup {
         binary: BINARY.into(),

@@ -2,8 +2,8 @@
 
 use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::super::{Entry, Extent, Setup};
-use super::cited;
 use super::server::{self, Words};
+use super::{ASYNCHRONOUS, SYNCHRONOUS, cited};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::world::World;
@@ -29,8 +29,8 @@ const SERVER: &str = "CPU of the program, a message";
 const SUBJECTS: [(&str, &str); 7] = [
     (KERNEL, "sockets"),
     (INTERPOSER, "sockets"),
-    ("synchronous", "synchronous"),
-    ("asynchronous", "asynchronous"),
+    SYNCHRONOUS,
+    ASYNCHRONOUS,
     ("registered", "registered"),
     ("pull", "pull"),
     (PUSH, "push"),
@@ -124,8 +124,8 @@ fn declare(extent: Extent) -> Experiment {
         workload: "One connection; a client on the kernel's TCP, which waits, sends a message and gets as many \
             bytes back; half of the median round trip. Unlike the source's channel there is TCP on the way, \
             and its other end is always the same. Synchronous does nothing else until the engine has handed the \
-            answer to the wire, asynchronous waits for nothing; both copy. Registered copies what comes, and answers from registered \
-            memory; pull looks at what has come and answers from there; push receives into posted buffers \
+            answer to the wire, asynchronous waits for nothing; both copy. Registered copies what comes, and answers \
+            from registered memory; pull looks at what has come and answers from there; push receives into posted buffers \
             and answers from them"
             .into(),
         roles: roles(cores()),
