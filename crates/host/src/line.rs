@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex};
 use crate::lock::lock;
 use crate::locks::Locks;
 use crate::nudge::Nudge;
-use crate::stand::Stand;
 
 /// See the [module](self).
 #[derive(Default)]
@@ -104,15 +103,12 @@ impl Place {
         {
             state.waiting.push_back(Arc::clone(&self.nudge));
         }
-        drop(state);
-        Stand::InLine(Arc::clone(&self.line), Arc::clone(&self.nudge)).take();
         watches
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        drop(Stand::given_up());
         if lock(&self.line.0).lineage == self.lineage {
             self.line.leave(&self.nudge);
         }
@@ -123,7 +119,6 @@ impl Drop for Place {
 mod tests {
     use super::*;
     use crate::nudge::Nudges;
-    use crate::stand::interrupted;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn is_rung(nudge: &Nudge) -> bool {
@@ -152,25 +147,6 @@ mod tests {
         assert!(third.watches());
         drop(third);
         assert!(line.enter(0, &threads[0]).watches());
-    }
-
-    /// Its handler may run for long, or never return to where it was.
-    #[test]
-    fn one_that_is_interrupted_has_no_place_meanwhile() {
-        let (line, nudges) = (Arc::<Line>::default(), Nudges::default());
-        let threads = [(); 3].map(|()| nudges.join().unwrap());
-        let rung = || threads.each_ref().map(|nudge| is_rung(nudge));
-        let [first, second, third] = threads.each_ref().map(|nudge| line.enter(0, nudge));
-        assert!(first.watches() && !second.watches() && !third.watches());
-        // The last that asked is this thread's place: the third.
-        interrupted();
-        assert_eq!(rung(), [false; 3]);
-        assert!(first.watches());
-        interrupted();
-        assert_eq!(rung(), [false, true, false]);
-        assert!(second.watches() && !first.watches() && !third.watches());
-        drop(second);
-        assert_eq!(rung(), [true, true, false], "the first is before the third");
     }
 
     #[test]

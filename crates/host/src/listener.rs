@@ -10,6 +10,7 @@
 //! was handed and not accepted when the process closes the listener, or dies, goes to another.
 
 mod admission;
+mod refusal;
 mod shared;
 
 use std::net::SocketAddr;
@@ -34,6 +35,7 @@ use crate::socket::Socket;
 
 use shared::State;
 
+pub use refusal::why_refused;
 pub(crate) use shared::ListenerCore;
 
 /// After so many accepts in a row from the engine the kernel's queue has its turn.
@@ -256,18 +258,6 @@ impl Listener {
     /// Sets the low-water mark of what is accepted from now on, as on a socket.
     pub fn set_receive_low(&self, bytes: u64) {
         lock(&self.core.state).options.set_receive_low(bytes);
-    }
-}
-
-/// Why an engine does not take a listener, in words, from what it has answered.
-pub fn why_refused(error: Errno) -> &'static str {
-    match error {
-        Errno::OPNOTSUPP => "its address is not one of the engine's interface",
-        Errno::ACCESS => "the engine's configuration leaves it to the kernel",
-        Errno::PERM => "it is in another network namespace than the engine",
-        Errno::NOBUFS | Errno::NOMEM => "the engine has no room for more listeners",
-        Errno::ADDRINUSE => "another program has offloaded this port",
-        _ => "the engine refused it",
     }
 }
 

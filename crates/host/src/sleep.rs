@@ -10,11 +10,12 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 
 use crate::around::sleeps;
-use crate::attachment::{Attachment, Waiting, Waker, Watch};
+use crate::attachment::{Attachment, Spot, Waiting, Waker, Watch};
 use crate::line::{Line, Place};
 use crate::nudge::Nudge;
 use crate::ready_set::{ReadySet, Watchable};
 use crate::session::SessionCore;
+use crate::stand::Stand;
 
 /// How often an engine that is away is looked for.
 pub(crate) const RETRY: Duration = Duration::from_millis(500);
@@ -105,7 +106,15 @@ impl Sleeper {
 
     /// It stands in no line any more.
     pub fn step_out(&mut self) {
-        (self.line, self.place) = (None, None);
+        self.line = None;
+        self.leave_place();
+    }
+
+    fn leave_place(&mut self) {
+        if let Some(place) = self.place.take() {
+            drop(Stand::given_up());
+            drop(place);
+        }
     }
 
     /// In the child of a fork it is one of its own.
@@ -115,7 +124,7 @@ impl Sleeper {
         {
             self.nudge = nudge;
             self.lineage = self.session.lineage();
-            self.place = None;
+            self.leave_place();
             self.epoch += 1;
         }
     }
@@ -126,7 +135,9 @@ impl Sleeper {
             return false;
         };
         let enter = || line.enter(self.lineage, &self.nudge);
-        !self.place.get_or_insert_with(enter).watches()
+        let watches = self.place.get_or_insert_with(enter).watches();
+        Stand::InLine(Arc::clone(line), Arc::clone(&self.nudge)).take();
+        !watches
     }
 
     /// Step 1. Looks for an engine that is away, at most twice a second.
@@ -263,6 +274,7 @@ impl Company {
 
 impl Drop for Sleeper {
     fn drop(&mut self) {
+        self.leave_place();
         self.leave_bed();
         self.session.nudges.leave(&self.nudge);
     }
@@ -386,11 +398,17 @@ pub(crate) fn wait_at<T>(
         let Some(parking) = attachment.park(place, wants, session) else {
             return wait(session, Awaited::NewsOf(one), left, |_| look());
         };
+        // A handler that interrupts its sleep gives the spot up.
+        let is_noted = Stand::Parked(Spot::of(&attachment, &parking)).take();
+        let unpark = || {
+            let has_left = is_noted && Stand::given_up().is_none();
+            attachment.unpark(&parking, has_left, session);
+        };
         if one.readiness_source().0.is_told() {
             attachment.park_for_all(place, session);
         }
         if let Some(found) = look() {
-            attachment.unpark(&parking, session);
+            unpark();
             attachment.pass_watch_on();
             return Ok(found);
         }
@@ -411,7 +429,7 @@ pub(crate) fn wait_at<T>(
         if looks_in.is_some() {
             attachment.rests_no_longer();
         }
-        attachment.unpark(&parking, session);
+        unpark();
         let over = match (look(), slept) {
             (Some(found), _) => Some(Ok(found)),
             (None, Err(Errno::TIMEDOUT)) if left.is_some_and(|left| sleep == Some(left)) => {

@@ -48,3 +48,42 @@ pub fn interrupted() {
         None => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nudge::Nudges;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_rung(nudge: &Nudge) -> bool {
+        let mut fds = [PollFd::new(nudge.fd(), PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
+    }
+
+    /// Its handler may run for long, or never return to where it was.
+    #[test]
+    fn one_that_is_interrupted_has_no_place_meanwhile() {
+        let (line, nudges) = (Arc::<Line>::default(), Nudges::default());
+        let threads = [(); 3].map(|()| nudges.join().unwrap());
+        let rung = || threads.each_ref().map(|nudge| is_rung(nudge));
+        let [first, second, third] = threads.each_ref().map(|nudge| {
+            let place = line.enter(0, nudge);
+            let stand = || Stand::InLine(Arc::clone(&line), Arc::clone(nudge));
+            move || {
+                let watches = place.watches();
+                stand().take();
+                watches
+            }
+        });
+        assert!(first() && !second() && !third());
+        // The last that asked is this thread's place: the third.
+        interrupted();
+        assert_eq!(rung(), [false; 3]);
+        assert!(first());
+        interrupted();
+        assert_eq!(rung(), [false, true, false]);
+        assert!(second() && !first() && !third());
+        drop(second);
+        assert_eq!(rung(), [true, true, false], "the first is before the third");
+    }
+}

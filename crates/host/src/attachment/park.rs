@@ -19,7 +19,6 @@ use crate::around::sleeps;
 use crate::lock::lock;
 use crate::locks::Locks;
 use crate::session::SessionCore;
-use crate::stand::Stand;
 
 /// Who is parked, and who keeps watch.
 #[derive(Default)]
@@ -78,6 +77,15 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
+    /// That of a thread that is parked.
+    pub(crate) fn of(attachment: &Arc<Attachment>, parking: &Parking) -> Self {
+        Self {
+            attachment: Arc::clone(attachment),
+            place: parking.place,
+            wants: parking.wants,
+        }
+    }
+
     /// It does not sleep there any more.
     pub(crate) fn leave(&self) {
         self.attachment.leave_spot(self.place, self.wants);
@@ -88,8 +96,6 @@ impl Spot {
 pub(crate) struct Parking {
     place: u32,
     wants: Wants,
-    /// A handler that interrupts its sleep gives the place up.
-    is_noted: bool,
 }
 
 /// A thread that keeps watch, until this is dropped.
@@ -142,21 +148,11 @@ impl Attachment {
                 return None;
             }
         }
-        let attachment = Arc::clone(self);
-        let spot = Stand::Parked(Spot {
-            attachment,
-            place,
-            wants,
-        });
-        let parking = Parking {
-            place,
-            wants,
-            is_noted: spot.take(),
-        };
+        let parking = Parking { place, wants };
         if self.parked.watching.load(Ordering::SeqCst) > 0 && self.take_in(session) {
             return Some(parking);
         }
-        self.unpark(&parking, session);
+        self.unpark(&parking, false, session);
         None
     }
 
@@ -198,10 +194,15 @@ impl Attachment {
         }
     }
 
-    /// The thread is awake. It takes in what the engine has said, since the engine may have told nobody
-    /// else.
-    pub(crate) fn unpark(self: &Arc<Self>, parking: &Parking, session: &Arc<SessionCore>) {
-        if Stand::given_up().is_some() || !parking.is_noted {
+    /// The thread is awake, and `has_left` its spot already if it was interrupted. It takes in what the
+    /// engine has said, since the engine may have told nobody else.
+    pub(crate) fn unpark(
+        self: &Arc<Self>,
+        parking: &Parking,
+        has_left: bool,
+        session: &Arc<SessionCore>,
+    ) {
+        if !has_left {
             self.leave_spot(parking.place, parking.wants);
         }
         if !self.is_parents() {

@@ -20,7 +20,7 @@ use crate::ready_set::SourceHandle;
 use crate::session::{SessionCore, report};
 use crate::socket::{Options, Socket, SocketCore};
 
-use super::why_refused;
+use super::refusal::why_refused;
 
 /// The first version of the protocol in which an engine can be told who may connect.
 pub(super) const POLICY_SINCE: u32 = 7;

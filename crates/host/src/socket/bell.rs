@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::State;
+use crate::bell_name::BellName;
 use crate::ready_set::SourceHandle;
 
 /// Which bell the engine was told to ring alone: its number and 1, or 0 for none. Changed under the lock on the state.
@@ -17,26 +17,31 @@ impl OneBell {
     }
 
     /// Says which, if that was not said: with the first news that come after the set's threads have slept.
-    pub(super) fn say_once(&self, state: &State, source: &SourceHandle) {
+    pub(super) fn say_once(
+        &self,
+        source: &SourceHandle,
+        name: impl FnOnce(Option<BellName>) -> Option<u32>,
+    ) {
         if self.0.load(Ordering::Relaxed) == 0 {
             // Until now it was any.
-            let _ = self.say(state, source);
+            let _ = self.say(source, name);
         }
     }
 
     /// Says which, or that it is any, after others have begun to wait. True: until now it was another one; for what
-    /// was said before this it alone was rung.
+    /// was said before this it alone was rung. `name` says it for the connection, and has the bell's number if it is one.
     #[must_use = "others may sleep on what it was rung for"]
-    pub(super) fn say(&self, state: &State, source: &SourceHandle) -> bool {
-        let Some(link) = &state.link else {
-            return false;
-        };
+    pub(super) fn say(
+        &self,
+        source: &SourceHandle,
+        name: impl FnOnce(Option<BellName>) -> Option<u32>,
+    ) -> bool {
         let before = self.0.load(Ordering::Relaxed);
         let bell = source.0.only_bell();
         if bell.is_none() && before == 0 {
             return false;
         }
-        let named = link.attachment.name_bell(link.conn.index, bell);
+        let named = name(bell);
         // There are 64.
         let now = named.map_or(0, |bell| bell as u8 + 1);
         self.0.store(now, Ordering::Relaxed);

@@ -127,7 +127,7 @@ impl Socket {
             None => (BUFFERS * state.options.send_buffer()).max(AT_LEAST),
         };
         let mut sent = 0;
-        let followed = self.core.is_followed(more);
+        let followed = self.core.room.is_followed(more);
         while sent < len {
             let space = state.space(buffer);
             let piece = ((len - sent) as u64).min(space).min(LONGEST);

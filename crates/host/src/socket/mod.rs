@@ -50,6 +50,7 @@ use queue_pair::parked::Wants;
 use rustix::io::Errno;
 
 use crate::attachment::{Attachment, RUNS_WITHIN};
+use crate::bell_name::BellName;
 use crate::interest::Source;
 use crate::lock::lock;
 use crate::locks::Locks;
@@ -103,6 +104,13 @@ const NEVER: u64 = u64::MAX;
 struct Link {
     attachment: Arc<Attachment>,
     conn: ConnRef,
+}
+
+impl Link {
+    /// Which bell the engine rings for it; its number, if it is one.
+    fn name_bell(&self, bell: Option<BellName>) -> Option<u32> {
+        self.attachment.name_bell(self.conn.index, bell)
+    }
 }
 
 /// When the program wants to be told of what it has written: from so many bytes on, or [`NEVER`].
@@ -284,7 +292,7 @@ impl SocketCore {
     /// As [`State::link_to`], for a socket that may have had another name.
     fn link_to(&self, state: &mut State, attachment: &Arc<Attachment>, conn: ConnRef) {
         state.link_to(attachment, conn);
-        self.room.is_calm.store(false, Ordering::Relaxed);
+        self.room.forget();
         self.bell.forget();
     }
 
@@ -432,8 +440,27 @@ impl SocketCore {
             self.source.0.set(ready);
         }
         self.tell_who_waits(state, ready);
-        self.bell.say_once(state, &self.source);
+        if let Some(link) = &state.link {
+            self.bell
+                .say_once(&self.source, |bell| link.name_bell(bell));
+        }
         ready & !before
+    }
+
+    /// Tells the engine whether anybody waits for room, if that has changed.
+    fn tell_who_waits(&self, state: &State, ready: Readiness) {
+        let Some(link) = &state.link else {
+            return;
+        };
+        let marked = state.marks.as_ref().is_some_and(|marks| marks.are_set());
+        match self.room.turns(ready, marked) {
+            Some(true) => link.attachment.calm_down(link.conn.index),
+            // There may be a thread that sleeps already.
+            Some(false) if link.attachment.mind_room(link.conn.index) => {
+                self.session.nudges.nudge_all();
+            }
+            _ => {}
+        }
     }
 
     /// Lets go of the state and tells whoever watches what this process itself has changed.
@@ -572,7 +599,10 @@ impl Watchable for SocketCore {
     /// it has said.
     fn is_waited_for(&self) {
         let state = lock(&self.state);
-        let others_were_not_rung = self.bell.say(&state, &self.source);
+        let others_were_not_rung = state
+            .link
+            .as_ref()
+            .is_some_and(|link| self.bell.say(&self.source, |bell| link.name_bell(bell)));
         drop(state);
         if others_were_not_rung {
             self.session.nudges.nudge_all();

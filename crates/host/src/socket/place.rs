@@ -302,7 +302,7 @@ impl Socket {
         let sendable = self.core.sendable(self.core.attach_and_lock());
         let mut guard = sendable.map_err(|errno| (None, errno))?;
         let state = &mut *guard;
-        let followed = self.core.is_followed(more);
+        let followed = self.core.room.is_followed(more);
         if !state.post_extent(room.block.addr, len as u32, more, followed) {
             state.starved = true;
             self.core.list_if_starved(state);
@@ -368,7 +368,7 @@ impl Socket {
             return Err(Errno::AGAIN);
         }
         let total: usize = pieces.clone().map(|piece| piece.len).sum();
-        let followed = self.core.is_followed(more);
+        let followed = self.core.room.is_followed(more);
         let mut sent = 0;
         'all: for piece in pieces {
             let Some(run) = &piece.memory.run else {

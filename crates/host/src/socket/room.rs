@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Socket, SocketCore, State};
+use super::Socket;
 use crate::lock::lock;
 use crate::readiness::Readiness;
 
@@ -16,36 +16,30 @@ pub(super) struct Room {
     /// It has said that it does.
     is_awaited: AtomicBool,
     /// The engine was told that nobody does.
-    pub(super) is_calm: AtomicBool,
+    is_calm: AtomicBool,
 }
 
-impl SocketCore {
-    /// Tells the engine whether anybody waits for room, if that has changed.
-    pub(super) fn tell_who_waits(&self, state: &State, ready: Readiness) {
-        let Some(link) = &state.link else {
-            return;
-        };
-        let for_room = match self.room.is_said.load(Ordering::Relaxed) {
+impl Room {
+    /// Whether nobody waits for room, if the engine knows it otherwise: it is to be told. `marked`: the program
+    /// waits for what acknowledgements bring otherwise.
+    pub(super) fn turns(&self, ready: Readiness, marked: bool) -> Option<bool> {
+        let for_room = match self.is_said.load(Ordering::Relaxed) {
             false => !ready.intersects(Readiness::OUT),
-            true => self.room.is_awaited.load(Ordering::Relaxed),
+            true => self.is_awaited.load(Ordering::Relaxed),
         };
-        let marked = state.marks.as_ref().is_some_and(|marks| marks.are_set());
         let calm = !for_room && !marked;
-        if self.room.is_calm.swap(calm, Ordering::Relaxed) == calm {
-            return;
-        }
-        if calm {
-            link.attachment.calm_down(link.conn.index);
-        } else if link.attachment.mind_room(link.conn.index) {
-            // There may be a thread that sleeps already.
-            self.session.nudges.nudge_all();
-        }
+        (self.is_calm.swap(calm, Ordering::Relaxed) != calm).then_some(calm)
+    }
+
+    /// The connection has another name now, of which nothing was said.
+    pub(super) fn forget(&self) {
+        self.is_calm.store(false, Ordering::Relaxed);
     }
 
     /// Whether the engine need not be rung for what is sent with `more` to follow: a program that says when it
     /// waits for room comes by before it sleeps. Others may do whatever they like between two calls.
     pub(super) fn is_followed(&self, more: bool) -> bool {
-        more && self.room.is_said.load(Ordering::Relaxed)
+        more && self.is_said.load(Ordering::Relaxed)
     }
 }
 

@@ -243,7 +243,7 @@ impl SocketCore {
         }
         let mut sent = 0;
         let mut stop = None;
-        let followed = self.is_followed(more);
+        let followed = self.room.is_followed(more);
         state.starved = false;
         let total = match state.syn {
             Syn::Waits(room) => total.min(room.into()),

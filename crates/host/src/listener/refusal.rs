@@ -1,0 +1,15 @@
+//! Why an engine leaves a listener to the kernel.
+
+use rustix::io::Errno;
+
+/// Why an engine does not take a listener, in words, from what it has answered.
+pub fn why_refused(error: Errno) -> &'static str {
+    match error {
+        Errno::OPNOTSUPP => "its address is not one of the engine's interface",
+        Errno::ACCESS => "the engine's configuration leaves it to the kernel",
+        Errno::PERM => "it is in another network namespace than the engine",
+        Errno::NOBUFS | Errno::NOMEM => "the engine has no room for more listeners",
+        Errno::ADDRINUSE => "another program has offloaded this port",
+        _ => "the engine refused it",
+    }
+}
