@@ -13,12 +13,12 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
 
-use crate::attachment::{Attachment, RUNS_WITHIN};
+use crate::attachment::RUNS_WITHIN;
 use crate::lock::lock;
 use crate::route::{self, Way};
 use crate::send_pool::Class;
 use crate::session::{Session, SessionCore};
-use crate::socket::{Options, Socket, SocketCore};
+use crate::socket::{Attachment, Options, Socket, SocketCore};
 
 impl Session {
     /// Begins to open a connection and returns at once: the socket becomes writable when it is open,
@@ -144,7 +144,7 @@ pub(crate) fn judge(
     let Some(attachment) = attachment else {
         return Err(ConnectError::KernelsJob("no engine is there"));
     };
-    attachment.catch_up(session);
+    attachment.catch_up();
     if attachment.is_unanswered() {
         return Err(ConnectError::KernelsJob("the engine does not run just now"));
     }
@@ -189,7 +189,7 @@ pub(crate) fn connect(
     debug_assert!(written.is_ok() && place.len as usize >= CONNECT_BLOCK_LEN);
 
     let core = SocketCore::connecting(
-        session,
+        &session.nudges,
         block.local,
         remote,
         options.options,
@@ -201,7 +201,7 @@ pub(crate) fn connect(
         token,
         addr: place.addr,
     });
-    Ok(Socket::new(core))
+    Ok(Socket::new(core, session))
 }
 
 /// Why what stays on this machine is the kernel's.

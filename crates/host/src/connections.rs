@@ -8,29 +8,32 @@ use std::sync::Arc;
 
 use queue_pair::ConnRef;
 
-use crate::socket::SocketCore;
-
 /// Places in a page.
 const PAGE: usize = 256;
 /// The first place that is refused: an engine that has this many connections is lying.
 const LIMIT: u32 = 1 << 22;
 
-type Page = [Option<Tenant>; PAGE];
+type Page<C> = [Option<Tenant<C>>; PAGE];
 
-struct Tenant {
+struct Tenant<C> {
     generation: u32,
-    socket: Arc<SocketCore>,
+    socket: Arc<C>,
 }
 
 /// The sockets of one attachment by the engine's name for their connections.
-#[derive(Default)]
-pub(crate) struct Connections {
-    pages: Vec<Option<Box<Page>>>,
+pub(crate) struct Connections<C> {
+    pages: Vec<Option<Box<Page<C>>>>,
 }
 
-impl Connections {
+impl<C> Default for Connections<C> {
+    fn default() -> Self {
+        Self { pages: Vec::new() }
+    }
+}
+
+impl<C> Connections<C> {
     /// The socket of this very connection.
-    pub(crate) fn get(&self, conn: ConnRef) -> Option<&Arc<SocketCore>> {
+    pub(crate) fn get(&self, conn: ConnRef) -> Option<&Arc<C>> {
         let tenant = self.pages.get(conn.index as usize / PAGE)?.as_ref()?
             [conn.index as usize % PAGE]
             .as_ref()?;
@@ -42,8 +45,8 @@ impl Connections {
     pub(crate) fn insert(
         &mut self,
         conn: ConnRef,
-        socket: Arc<SocketCore>,
-    ) -> Result<Option<Arc<SocketCore>>, ConnRef> {
+        socket: Arc<C>,
+    ) -> Result<Option<Arc<C>>, ConnRef> {
         if conn.index >= LIMIT {
             return Err(conn);
         }
@@ -61,7 +64,7 @@ impl Connections {
     }
 
     /// Takes the socket of this very connection out.
-    pub(crate) fn remove(&mut self, conn: ConnRef) -> Option<Arc<SocketCore>> {
+    pub(crate) fn remove(&mut self, conn: ConnRef) -> Option<Arc<C>> {
         let place = &mut self.pages.get_mut(conn.index as usize / PAGE)?.as_mut()?
             [conn.index as usize % PAGE];
         if place.as_ref()?.generation != conn.generation {
@@ -71,7 +74,7 @@ impl Connections {
     }
 
     /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SocketCore>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<C>> {
         let tenants = self
             .pages
             .iter()
@@ -81,12 +84,12 @@ impl Connections {
     }
 
     /// Takes all of them out.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Arc<SocketCore>> + use<> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Arc<C>> + use<C> {
         self.drain_named().into_iter().map(|(_, socket)| socket)
     }
 
     /// Takes all of them out, with the engine's names for their connections.
-    pub(crate) fn drain_named(&mut self) -> Vec<(ConnRef, Arc<SocketCore>)> {
+    pub(crate) fn drain_named(&mut self) -> Vec<(ConnRef, Arc<C>)> {
         let mut all = Vec::new();
         for (number, page) in std::mem::take(&mut self.pages).into_iter().enumerate() {
             for (place, tenant) in page

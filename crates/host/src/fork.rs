@@ -21,10 +21,11 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-use crate::attachment::{self, Attachment, Control};
+use crate::attachment::{self, Control};
 use crate::inheritance::{Given, Inheritance};
 use crate::quiet::{Quiet, quiet};
 use crate::session::{Session, SessionCore};
+use crate::socket::Attachment;
 
 /// What the child of a fork needs to become its parent's heir. The parent drops it after the fork.
 pub struct ForkToken {

@@ -68,7 +68,7 @@ mod socket;
 mod stand;
 
 pub use around::{Sleeps, sleep_by};
-pub use attachment::{Engine, RegisteredFile, Waiting};
+pub use attachment::{Engine, RegisteredFile};
 pub use change_log::{Change, ChangeLog, LogReader};
 pub use connect::{ConnectError, ConnectOptions};
 pub use fork::ForkToken;
@@ -84,7 +84,7 @@ pub use readiness::Readiness;
 pub use ready_set::{Event, ReadySet, SourceHandle, Taken, Watchable};
 pub use rustix::io::Errno;
 pub use session::{LastWords, REMARKS, Session};
-pub use sleep::{Company, Sleeper};
+pub use sleep::{Company, Sleeper, Waiting};
 pub use socket::{DEFAULT_SEND_BUFFER, PendingError, Shutdown, Socket, View};
 pub use socket::{Piece, Registered, Room};
 pub use stand::interrupted;

@@ -109,7 +109,7 @@ impl Listener {
         });
         // Before it is known, so that it is shown once.
         session.attachment();
-        session.know_listener(&core);
+        session.listeners.know(&(Arc::clone(&core) as _));
         let listener = Self { core };
         if let Some(attachment) = session.attachment() {
             // One that was attached just now has been shown it already.

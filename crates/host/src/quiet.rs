@@ -10,18 +10,17 @@ use std::sync::Arc;
 
 use self_cell::self_cell;
 
-use crate::attachment::Attachment;
+use crate::attachment::Listens;
 use crate::interest::SetCore;
-use crate::listener::ListenerCore;
 use crate::locks::Locks;
 use crate::session::SessionCore;
-use crate::socket::SocketCore;
+use crate::socket::{Attachment, SocketCore};
 
 /// Whatever has a lock.
 struct Everything {
     session: Arc<SessionCore>,
     attachment: Option<Arc<Attachment>>,
-    listeners: Vec<Arc<ListenerCore>>,
+    listeners: Vec<Arc<dyn Listens<Attachment>>>,
     sockets: Vec<Arc<SocketCore>>,
     sets: Vec<Arc<SetCore>>,
 }
@@ -29,7 +28,7 @@ struct Everything {
 impl Everything {
     fn of(session: &Arc<SessionCore>) -> Self {
         let attachment = session.present();
-        let listeners = session.living_listeners();
+        let listeners = session.listeners.living();
         let sockets = match &attachment {
             Some(attachment) => attachment.sockets(),
             None => Vec::new(),

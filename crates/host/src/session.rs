@@ -9,23 +9,23 @@ mod reports;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use queue_pair::Submission;
 use queue_pair::control::{Farewell, Fds, Request, Way, socket_path};
 use rustix::io::Errno;
 
-use crate::attachment::{self, ANSWER_WITHIN, Attachment, Engine, RUNS_WITHIN, WHILE_IT_LIVES};
+use crate::attachment::{self, ANSWER_WITHIN, Engine, Listeners, RUNS_WITHIN, WHILE_IT_LIVES};
 use crate::clock::monotonic_ns;
 use crate::inheritance::Inheritance;
 use crate::line::Line;
-use crate::listener::ListenerCore;
 use crate::lock::lock;
 use crate::locks::Locks;
 use crate::nudge::Nudges;
 use crate::ready_set::ReadySet;
-use crate::sleep::{RETRY, Sleeper};
+use crate::sleep::{Means, RETRY};
+use crate::socket::Attachment;
 
 pub(crate) use reports::report;
 pub use reports::{LastWords, REMARKS};
@@ -49,11 +49,12 @@ pub(crate) struct SessionCore {
     path: PathBuf,
     program: String,
     link: Mutex<Link>,
-    listeners: Mutex<Vec<Weak<ListenerCore>>>,
+    pub(crate) listeners: Arc<Listeners<Attachment>>,
     /// What is true of the process under every engine: kind and reason, as in [`Session::report`].
     remarks: Mutex<Vec<(String, String)>>,
     pub(crate) nudges: Arc<Nudges>,
-    idle_sleepers: Mutex<Vec<Sleeper>>,
+    /// Of threads that do not sleep just now.
+    idle: Mutex<Vec<Means>>,
     /// Threads that wait for several things, as in poll.
     pub(crate) line: Arc<Line>,
     /// How many forks lie between the process that made the session and this one.
@@ -102,10 +103,10 @@ impl Session {
             path: path.to_owned(),
             program: program.to_owned(),
             link: Mutex::default(),
-            listeners: Mutex::default(),
+            listeners: Arc::default(),
             remarks: Mutex::default(),
             nudges: Arc::default(),
-            idle_sleepers: Mutex::default(),
+            idle: Mutex::default(),
             line: Arc::default(),
             lineage: AtomicU32::new(0),
             is_heir: AtomicBool::new(false),
@@ -152,17 +153,6 @@ impl Session {
         }
     }
 
-    /// Has ready what a thread needs to sleep, for a process that may not be able to make it later. Those that
-    /// sleep beside the first one still make their own.
-    pub fn have_sleeper(&self) {
-        let Ok(mut sleeper) = self.core().borrow_sleeper() else {
-            return;
-        };
-        sleeper.arm();
-        sleeper.disarm(false);
-        self.core().return_sleeper(sleeper);
-    }
-
     /// Whether an engine is attached.
     pub fn is_attached(&self) -> bool {
         lock(&self.core().link)
@@ -201,28 +191,20 @@ impl Session {
     /// A thread is about to wait in a set that a parent of this process has made: what comes to the
     /// listeners there this process wants, too, as if they were added now.
     pub fn waits_in(&self, set: &ReadySet) {
-        for listener in self.core().living_listeners() {
+        for listener in self.core().listeners.living() {
             if set.watches(listener.source()) {
                 listener.want();
             }
         }
     }
-
-    /// The means for a thread to sleep, for whoever makes the call that sleeps himself.
-    ///
-    /// # Errors
-    /// `EMFILE`, `ENFILE`: there are no more descriptors.
-    pub fn sleeper(&self) -> Result<Sleeper, Errno> {
-        Sleeper::new(self.core())
-    }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        lock(&self.core.idle_sleepers).clear();
+        lock(&self.core.idle).clear();
         let attachment = lock(&self.core.link).attachment.take();
         if let Some(attachment) = attachment {
-            attachment.close(&self.core);
+            attachment.close();
         }
     }
 }
@@ -277,8 +259,10 @@ impl SessionCore {
             (control, Some(given)) => control.or_else(|_| given.knock()),
             (control, None) => control,
         };
-        let attachment =
-            control.and_then(|control| Attachment::new(control, &self.program, token, limit));
+        let attachment = control.and_then(|control| {
+            let child = (&*self.program, token);
+            Attachment::new(control, child, limit, &self.nudges, &self.listeners)
+        });
         let attachment = match attachment {
             Ok(attachment) => Arc::new(attachment),
             Err(errno) => {
@@ -288,8 +272,8 @@ impl SessionCore {
                 link.looked = Some(Instant::now() + pause);
                 if let Some(parents) = parents {
                     parents.disinherit();
-                    for listener in self.living_listeners() {
-                        listener.lost_engine();
+                    for listener in self.listeners.living() {
+                        listener.has_no_engine();
                     }
                 }
                 return Err(errno);
@@ -304,16 +288,10 @@ impl SessionCore {
         link.looked = None;
         link.attachment = Some(Arc::clone(&attachment));
         self.repeat_remarks(&attachment);
-        for listener in self.living_listeners() {
+        for listener in self.listeners.living() {
             listener.announce_anew(&attachment);
         }
         Ok(attachment)
-    }
-
-    pub(crate) fn living_listeners(&self) -> Vec<Arc<ListenerCore>> {
-        let mut listeners = lock(&self.listeners);
-        listeners.retain(|listener| listener.strong_count() > 0);
-        listeners.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The lock that is taken before all others.
@@ -323,9 +301,9 @@ impl SessionCore {
 
     /// Those under which no other is taken.
     pub(crate) fn lock_leaves<'a>(&'a self, locks: &mut Locks<'a>) {
-        locks.take(&self.listeners);
+        self.listeners.lock_all(locks);
         locks.take(&self.remarks);
-        locks.take(&self.idle_sleepers);
+        locks.take(&self.idle);
         self.line.lock_all(locks);
         self.nudges.lock_all(locks);
     }
@@ -370,7 +348,7 @@ impl SessionCore {
             self.attachment();
         }
         if let Some(attachment) = self.present() {
-            attachment.pump(self);
+            attachment.pump();
         }
     }
 
@@ -379,23 +357,14 @@ impl SessionCore {
         !self.is_heir.load(Ordering::Relaxed)
     }
 
-    /// The listener is to be announced to every engine.
-    pub(crate) fn know_listener(&self, listener: &Arc<ListenerCore>) {
-        lock(&self.listeners).push(Arc::downgrade(listener));
+    /// What a thread needs to sleep, that none uses just now.
+    pub(crate) fn take_idle(&self) -> Option<Means> {
+        lock(&self.idle).pop()
     }
 
-    /// The inverse of [`know_listener`](Self::know_listener).
-    pub(crate) fn forget_listener(&self, listener: &Arc<ListenerCore>) {
-        lock(&self.listeners).retain(|one| !std::ptr::eq(one.as_ptr(), Arc::as_ptr(listener)));
-    }
-
-    pub(crate) fn borrow_sleeper(self: &Arc<Self>) -> Result<Sleeper, Errno> {
-        let idle = lock(&self.idle_sleepers).pop();
-        idle.map_or_else(|| Sleeper::new(self), Ok)
-    }
-
-    pub(crate) fn return_sleeper(&self, sleeper: Sleeper) {
-        lock(&self.idle_sleepers).push(sleeper);
+    /// The inverse of [`take_idle`](Self::take_idle).
+    pub(crate) fn put_idle(&self, means: Means) {
+        lock(&self.idle).push(means);
     }
 
     /// Whether this process is the child of a fork and has not attached.

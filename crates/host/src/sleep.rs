@@ -1,24 +1,24 @@
 //! How a thread sleeps until the engine has news, and how it is woken: see [`Sleeper`].
 
+mod means;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use queue_pair::doorbell::Rung;
 use queue_pair::parked::Wants;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 
 use crate::around::sleeps;
-use crate::attachment::{Attachment, Spot, Waiting, Waker, Watch};
-use crate::line::{Line, Place};
-use crate::nudge::Nudge;
+use crate::attachment::{Spot, Watch};
+use crate::line::Line;
 use crate::ready_set::{ReadySet, Watchable};
-use crate::session::SessionCore;
+use crate::session::{Session, SessionCore};
+use crate::socket::{Attachment, SocketCore};
 use crate::stand::Stand;
 
-/// How often an engine that is away is looked for.
-pub(crate) const RETRY: Duration = Duration::from_millis(500);
+pub(crate) use means::{Means, RETRY};
 
 /// How long anyone sleeps while something waits that nobody wakes for: room in the submission ring,
 /// or a thread beyond those that the engine can wake.
@@ -44,45 +44,60 @@ const HEARS_ENGINE_ALONE: Duration = Duration::from_millis(20);
 /// its socket.
 pub struct Sleeper {
     session: Arc<SessionCore>,
-    /// Of which process it is: a fork's child must not share the descriptors.
-    lineage: u32,
-    nudge: Arc<Nudge>,
-    /// In which attachment it sleeps, and the waker it has from there, if that has one to give.
-    bed: Option<(Arc<Attachment>, Option<Waker>)>,
-    /// When it is to look once more for memory that the program does not use.
-    looks_in: Option<Duration>,
-    epoch: u64,
-    /// The line in which it stands, its place there once it has one, and whether another watches for it.
-    line: Option<Arc<Line>>,
-    place: Option<Place>,
-    aside: bool,
+    means: Means,
+}
+
+impl Session {
+    /// Has ready what a thread needs to sleep, for a process that may not be able to make it later. Those that
+    /// sleep beside the first one still make their own.
+    pub fn have_sleeper(&self) {
+        let Ok(mut sleeper) = Sleeper::borrowed(self.core()) else {
+            return;
+        };
+        sleeper.arm();
+        sleeper.disarm(false);
+        sleeper.give_back();
+    }
+
+    /// The means for a thread to sleep, for whoever makes the call that sleeps himself.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: there are no more descriptors.
+    pub fn sleeper(&self) -> Result<Sleeper, Errno> {
+        Sleeper::new(self.core())
+    }
 }
 
 impl Sleeper {
-    pub(crate) fn new(session: &Arc<SessionCore>) -> Result<Self, Errno> {
-        let nudge = session.nudges.join()?;
-        Ok(Self {
-            session: Arc::clone(session),
-            lineage: session.lineage(),
-            nudge,
-            bed: None,
-            looks_in: None,
-            epoch: 0,
-            line: None,
-            place: None,
-            aside: false,
-        })
+    fn new(session: &Arc<SessionCore>) -> Result<Self, Errno> {
+        let means = Means::new(&session.nudges, session.lineage())?;
+        let session = Arc::clone(session);
+        Ok(Self { session, means })
+    }
+
+    /// One that was used before, if there is one.
+    fn borrowed(session: &Arc<SessionCore>) -> Result<Self, Errno> {
+        let Some(means) = session.take_idle() else {
+            return Self::new(session);
+        };
+        let session = Arc::clone(session);
+        Ok(Self { session, means })
+    }
+
+    /// It is used again by whoever sleeps next.
+    fn give_back(self) {
+        self.session.put_idle(self.means);
     }
 
     /// Before step 1, for whoever makes this call often: the [`Company`] in which it waits.
     pub fn company(&self) -> Company {
-        let bed = self.bed.as_ref();
+        let bed = self.means.bed.as_ref();
         Company(bed.map(|(attachment, _)| Arc::clone(attachment)))
     }
 
     /// From now on it stands in [line](crate::line) when it is armed, until it steps out.
     pub(crate) fn line_up(&mut self, line: &Arc<Line>) {
-        self.line = Some(Arc::clone(line));
+        self.means.line = Some(Arc::clone(line));
     }
 
     /// From now on it stands in one line with others of this process that do, each of which says
@@ -95,166 +110,85 @@ impl Sleeper {
     /// It is woken by what happens to this, while it is armed. To be said after arming, and before looking
     /// once more.
     pub fn hears_of(&self, one: &(impl Watchable + ?Sized)) {
-        one.readiness_source().0.tell(&self.nudge);
+        one.readiness_source().0.tell(&self.means.nudge);
         one.is_waited_for();
     }
 
     /// The inverse of [`hears_of`](Self::hears_of), before it is armed again.
     pub fn hears_no_more_of(&self, one: &(impl Watchable + ?Sized)) {
-        one.readiness_source().0.tell_no_more(&self.nudge);
+        one.readiness_source().0.tell_no_more(&self.means.nudge);
     }
 
     /// It stands in no line any more.
     pub fn step_out(&mut self) {
-        self.line = None;
-        self.leave_place();
-    }
-
-    fn leave_place(&mut self) {
-        if let Some(place) = self.place.take() {
-            drop(Stand::given_up());
-            drop(place);
-        }
-    }
-
-    /// In the child of a fork it is one of its own.
-    fn renew(&mut self) {
-        if self.lineage != self.session.lineage()
-            && let Ok(nudge) = self.session.nudges.join()
-        {
-            self.nudge = nudge;
-            self.lineage = self.session.lineage();
-            self.leave_place();
-            self.epoch += 1;
-        }
-    }
-
-    /// Whether another thread watches for this one.
-    fn is_aside(&mut self) -> bool {
-        let Some(line) = &self.line else {
-            return false;
-        };
-        let enter = || line.enter(self.lineage, &self.nudge);
-        let watches = self.place.get_or_insert_with(enter).watches();
-        Stand::InLine(Arc::clone(line), Arc::clone(&self.nudge)).take();
-        !watches
+        self.means.step_out();
     }
 
     /// Step 1. Looks for an engine that is away, at most twice a second.
     pub fn arm(&mut self) {
-        self.renew();
-        self.session.nudges.sleep(&self.nudge);
-        self.aside = self.is_aside();
-        if self.aside {
+        self.means.renew(self.session.lineage());
+        if self.means.goes_aside() {
             // The means to be rung are for others. What the engine still has to know it is told.
-            self.leave_bed();
+            self.means.leave_bed();
             if let Some(attachment) = self.session.attachment() {
-                attachment.arm(None, &self.session);
+                attachment.arm(None);
             }
             return;
         }
-        let current = self.session.attachment();
-        let same = match (&current, &self.bed) {
-            (None, None) => true,
-            (Some(current), Some((bed, _))) => Arc::ptr_eq(current, bed),
-            _ => false,
-        };
-        if !same {
-            self.leave_bed();
-            self.bed = current.map(|attachment| {
-                let waker = attachment.take_waker();
-                (attachment, waker)
-            });
-            self.epoch += 1;
-        }
-        if let Some((attachment, waker)) = &mut self.bed {
-            attachment.catch_up(&self.session);
-            if waker.is_none() && !attachment.is_unanswered() {
-                *waker = attachment.take_waker();
-                self.epoch += u64::from(waker.is_some());
-            }
-            let index = waker.as_ref().map(|waker| waker.index);
-            attachment.arm(index, &self.session);
-            self.looks_in = attachment.give_memory_back();
-        }
+        self.means.arm(self.session.attachment());
     }
 
     /// All who wait for this set sleep by this sleeper, which is armed: for what is in the set alone, the engine
     /// wakes nobody else of this process.
     pub fn serves(&self, set: &ReadySet) {
-        let bed = self.bed.as_ref();
+        let bed = self.means.bed.as_ref();
         let bell = bed.and_then(|(attachment, waker)| Some(attachment.bell_name(waker.as_ref()?)));
         set.set_bell(bell);
     }
 
     /// The descriptors to wait for, all of them for reading.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let bell = self
-            .bed
-            .as_ref()
-            .and_then(|(_, waker)| waker.as_ref())
-            .map(|waker| waker.bell.as_fd());
-        std::iter::once(self.nudge.fd().as_fd()).chain(bell)
+        let bed = self.means.bed.as_ref();
+        let bell = bed.and_then(|(_, waker)| waker.as_ref());
+        let bell = bell.map(|waker| waker.bell.as_fd());
+        std::iter::once(self.means.nudge.fd().as_fd()).chain(bell)
     }
 
     /// Changes when [`fds`](Self::fds) are others than before, which only [`arm`](Self::arm) does:
     /// for whoever has registered them.
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.means.epoch
     }
 
     /// It keeps watch for those who are parked, while this is held.
-    fn watch(&self) -> Option<Watch> {
-        let (attachment, waker) = self.bed.as_ref()?;
+    fn watch(&self) -> Option<Watch<SocketCore>> {
+        let (attachment, waker) = self.means.bed.as_ref()?;
         waker.is_some().then(|| Watch::begin(attachment))
     }
 
     /// The longest that step 3 may take now; `None` if there is no such bound.
     pub fn limit(&self) -> Option<Duration> {
-        match &self.bed {
-            _ if self.aside => None,
+        match &self.means.bed {
+            _ if self.means.aside => None,
             None => self.session.expects_engine().then_some(RETRY),
             Some((attachment, _)) if !attachment.is_live() => Some(Duration::ZERO),
             Some((attachment, waker)) if waker.is_none() || attachment.needs_attention() => {
                 Some(SLICE)
             }
             Some((attachment, _)) if attachment.is_unanswered() => Some(RETRY),
-            Some(_) => self.looks_in,
+            Some(_) => self.means.looks_in,
         }
     }
 
     /// Step 4. `rung`: one of the descriptors was found readable, or that is not known.
     pub fn disarm(&mut self, rung: bool) {
-        self.session.nudges.wake(&self.nudge);
-        if self.looks_in.take().is_some()
-            && let Some((attachment, _)) = &self.bed
-        {
-            attachment.rests_no_longer();
-        }
-        if let Some((attachment, Some(waker))) = &self.bed {
-            attachment.disarm(waker.index);
-            if rung && waker.bell.drain_by_read() == Rung::Closed {
-                attachment.condemn();
-                attachment.pump(&self.session);
-            }
-        }
-        if rung {
-            self.nudge.drain();
-        }
+        self.means.disarm(rung);
     }
 
     /// Makes one of the [descriptors](Self::fds) readable until the next [disarm](Self::disarm): for
     /// whoever has registered them where others wait that do not know of this sleeper yet.
     pub fn ring(&self) {
-        self.nudge.ring();
-    }
-
-    fn leave_bed(&mut self) {
-        if let Some((attachment, Some(waker))) = self.bed.take()
-            && attachment.is_live()
-        {
-            attachment.return_waker(waker);
-        }
+        self.means.nudge.ring();
     }
 }
 
@@ -266,17 +200,27 @@ impl Company {
     /// what was just submitted, and to be woken costs more. Pump and look afterwards, and keep what
     /// comes back until the wait is over.
     pub fn hesitate(&self) -> Waiting {
-        self.0
-            .as_ref()
-            .map_or(Waiting::NOT, |attachment| attachment.hesitate())
+        self.0.as_ref().map_or(Waiting(None), Waiting::begun)
     }
 }
 
-impl Drop for Sleeper {
+/// A thread waits for news. When this is dropped it has had some, or does not wait any longer: how long
+/// that took is learnt from.
+#[must_use = "it is kept until the wait is over"]
+pub struct Waiting(Option<(Arc<Attachment>, u64)>);
+
+impl Waiting {
+    fn begun(attachment: &Arc<Attachment>) -> Self {
+        let begun = attachment.hesitate();
+        Self(begun.map(|begun| (Arc::clone(attachment), begun)))
+    }
+}
+
+impl Drop for Waiting {
     fn drop(&mut self) {
-        self.leave_place();
-        self.leave_bed();
-        self.session.nudges.leave(&self.nudge);
+        if let Some((attachment, begun)) = self.0.take() {
+            attachment.has_waited(begun);
+        }
     }
 }
 
@@ -329,7 +273,7 @@ pub(crate) fn wait<T>(
         return Ok(found);
     }
     let start = Instant::now();
-    let mut sleeper = session.borrow_sleeper()?;
+    let mut sleeper = Sleeper::borrowed(session)?;
     if let Awaited::ToAccept(_, line) = awaited {
         sleeper.line_up(line);
     }
@@ -355,7 +299,11 @@ pub(crate) fn wait<T>(
             (Some(left), Some(limit)) => Some(left.min(limit)),
             (left, limit) => left.or(limit),
         };
-        let polled = poll(&sleeper, awaited.fd().filter(|_| !sleeper.aside), sleep);
+        let polled = poll(
+            &sleeper,
+            awaited.fd().filter(|_| !sleeper.means.aside),
+            sleep,
+        );
         awaited.wakes_no_more(&sleeper);
         sleeper.disarm(!matches!(polled, Ok(Polled { rung: false, .. })));
         match polled {
@@ -368,7 +316,7 @@ pub(crate) fn wait<T>(
         }
     };
     sleeper.step_out();
-    session.return_sleeper(sleeper);
+    sleeper.give_back();
     // Not before the sleeper can be had again: one who is parked may need it now.
     drop(watch);
     found
@@ -394,18 +342,18 @@ pub(crate) fn wait_at<T>(
         let Some((attachment, place)) = at() else {
             return wait(session, Awaited::NewsOf(one), left, |_| look());
         };
-        let _waiting = attachment.hesitate();
-        let Some(parking) = attachment.park(place, wants, session) else {
+        let _waiting = Waiting::begun(&attachment);
+        let Some(parking) = attachment.park(place, wants) else {
             return wait(session, Awaited::NewsOf(one), left, |_| look());
         };
         // A handler that interrupts its sleep gives the spot up.
         let is_noted = Stand::Parked(Spot::of(&attachment, &parking)).take();
         let unpark = || {
             let has_left = is_noted && Stand::given_up().is_none();
-            attachment.unpark(&parking, has_left, session);
+            attachment.unpark(&parking, has_left);
         };
         if one.readiness_source().0.is_told() {
-            attachment.park_for_all(place, session);
+            attachment.park_for_all(place);
         }
         if let Some(found) = look() {
             unpark();

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use crate::attachment::Spot;
 use crate::line::Line;
 use crate::nudge::Nudge;
+use crate::socket::SocketCore;
 
 /// A place that a thread has until it is awake.
 pub(crate) enum Stand {
     /// In a line, with what wakes it.
     InLine(Arc<Line>, Arc<Nudge>),
     /// Among those who sleep by the word of a connection.
-    Parked(Spot),
+    Parked(Spot<SocketCore>),
 }
 
 thread_local! {

@@ -15,14 +15,14 @@ use queue_pair::control::{ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::Bell;
 use rustix::io::Errno;
 
+use super::connection::Connection;
 use super::control::{Control, RUNS_WITHIN, ask};
 use super::{Attachment, Waker};
 use crate::clock::monotonic_ns;
 use crate::lock::{lock, try_lock};
 use crate::private_fds::{Private, lift};
-use crate::session::SessionCore;
 
-impl Attachment {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Asks on the control socket, and waits for an answer for at most `limit`.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Attachment {
     }
 
     /// If an engine that did not run does so again: tells it of the listeners what it was told in vain.
-    pub(crate) fn catch_up(self: &Arc<Self>, session: &Arc<SessionCore>) {
+    pub(crate) fn catch_up(self: &Arc<Self>) {
         if !self.is_unanswered() || !self.is_live() {
             return;
         }
@@ -124,21 +124,21 @@ impl Attachment {
             return;
         }
         self.unanswered.store(false, Ordering::Relaxed);
-        self.keep_still_no_longer(session);
-        for listener in session.living_listeners() {
+        self.keep_still_no_longer();
+        for listener in self.listeners.living() {
             listener.announce_again(self);
         }
     }
 
     /// The engine has answered everything that it was asked.
-    fn keep_still_no_longer(&self, session: &Arc<SessionCore>) {
+    fn keep_still_no_longer(&self) {
         // Those of whom it has said nothing it has refused.
         lock(&self.promises.to).clear();
         if !self.promises.keeps.swap(false, Ordering::Relaxed) {
             return;
         }
         self.post_deferred();
-        for listener in session.living_listeners() {
+        for listener in self.listeners.living() {
             listener.may_accept_again();
         }
     }

@@ -6,6 +6,7 @@ use queue_pair::control::{EngineFacts, Fds, Reply, Request, Way};
 use rustix::io::Errno;
 
 use super::Attachment;
+use super::connection::Connection;
 use super::control::RUNS_WITHIN;
 use crate::lock::lock;
 
@@ -33,7 +34,7 @@ pub struct Engine {
     pub facts: EngineFacts,
 }
 
-impl Attachment {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
     pub(crate) fn engine(&self) -> Result<Engine, Errno> {
         let facts = match self.speaks(SINCE) {
             false => EngineFacts::default(),

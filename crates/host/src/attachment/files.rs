@@ -13,6 +13,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::Attachment;
+use super::connection::Connection;
 use super::control::RUNS_WITHIN;
 use crate::clock::monotonic_ns;
 use crate::lock::lock;
@@ -68,7 +69,8 @@ pub(crate) enum Worth {
 
 /// A file that the engine sends from.
 pub struct RegisteredFile {
-    pub(crate) attachment: Arc<Attachment>,
+    /// The number of the attachment whose engine it is.
+    attachment: u32,
     pub(crate) name: u16,
     pub(crate) uses: Arc<Run>,
 }
@@ -120,7 +122,7 @@ impl Files {
     }
 }
 
-impl Attachment {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// A file to send from, which may have been shown before.
     ///
     /// # Errors
@@ -142,7 +144,7 @@ impl Attachment {
         let place = (facts.st_dev, facts.st_ino);
         let now = monotonic_ns();
         let registered = |(name, uses)| RegisteredFile {
-            attachment: Arc::clone(self),
+            attachment: self.number,
             name,
             uses,
         };
@@ -222,8 +224,8 @@ impl Attachment {
 
 impl RegisteredFile {
     /// Whether the engine that has it is the one that has a connection.
-    pub(crate) fn is_of(&self, attachment: &Arc<Attachment>) -> bool {
-        Arc::ptr_eq(&self.attachment, attachment)
+    pub(crate) fn is_of<C: Connection<Attachment<C>>>(&self, attachment: &Attachment<C>) -> bool {
+        self.attachment == attachment.number
     }
 }
 

@@ -3,12 +3,12 @@
 //! another. How long it looks is learnt from what past looks and sleeps were worth, or said by the
 //! [`Profile`] that the process was given.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use queue_pair::{Crowd, Odds, Profile, Regularity};
 
 use super::Attachment;
+use super::connection::Connection;
 use crate::clock::monotonic_ns;
 
 /// How often a thread yields its core to an engine that is awake. On a core that both share, one yield
@@ -48,30 +48,12 @@ impl Hesitation {
     }
 }
 
-/// A thread waits for news. When this is dropped it has had some, or does not wait any longer: how long
-/// that took is learnt from.
-#[must_use = "it is kept until the wait is over"]
-pub struct Waiting(Option<(Arc<Attachment>, u64)>);
-
-impl Waiting {
-    /// It does not wait for an engine.
-    pub(crate) const NOT: Self = Self(None);
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some((attachment, begun)) = self.0.take() {
-            let waited = monotonic_ns().saturating_sub(begun);
-            attachment.hesitation.soon.came(waited <= LONG_NS);
-        }
-    }
-}
-
-impl Attachment {
-    /// Looks for news for a time that is worth it. Pump and look afterwards.
-    pub(crate) fn hesitate(self: &Arc<Self>) -> Waiting {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
+    /// Looks for news for a time that is worth it. Pump and look afterwards. Returns when the wait began, if
+    /// it is to be said by [`has_waited`](Self::has_waited) that it is over.
+    pub(crate) fn hesitate(&self) -> Option<u64> {
         if self.is_parents() || self.has_news() {
-            return Waiting::NOT;
+            return None;
         }
         let begun = monotonic_ns();
         let Hesitation {
@@ -82,10 +64,10 @@ impl Attachment {
             ..
         } = &self.hesitation;
         if never.load(Ordering::Relaxed) {
-            return Waiting::NOT;
+            return None;
         }
         match wanted {
-            Some(Profile::Efficient) => return Waiting::NOT,
+            Some(Profile::Efficient) => return None,
             Some(Profile::Latency) => {
                 self.look(u32::MAX, LONGEST_NS, u32::MAX);
             }
@@ -105,7 +87,14 @@ impl Attachment {
                 }
             }
         }
-        Waiting(Some((Arc::clone(self), begun)))
+        Some(begun)
+    }
+
+    /// A thread that waited for news since `begun` has had some, or does not wait any longer: how long that
+    /// took is learnt from.
+    pub(crate) fn has_waited(&self, begun: u64) {
+        let waited = monotonic_ns().saturating_sub(begun);
+        self.hesitation.soon.came(waited <= LONG_NS);
     }
 
     /// Yields, at most so many times, for so many nanoseconds, and until somebody else was let run so

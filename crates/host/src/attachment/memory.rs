@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Attachment;
+use super::connection::Connection;
 use crate::clock::monotonic_ns;
 use crate::lock::lock;
 use crate::send_pool::Look;
 
-impl Attachment {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// A thread is about to sleep: gives back what the program has not sent from for a while, memory and
     /// files. Returns
     /// when it is to look again; then it says by [`rests_no_longer`](Self::rests_no_longer) that it is

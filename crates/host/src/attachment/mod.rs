@@ -4,21 +4,28 @@
 //! turns out to be the child of a fork. Connections belong to the attachment in which they began and
 //! end with it; the [session](crate::Session) then makes another.
 //!
+//! - `connection`, `listens`: what it asks of connections and of listeners, which stand above it
+//! - `life`: where it is in its life
 //! - `ask`: questions on the control socket, also to an engine that does not run
 //! - `control`: the connection that they go over
 //! - `submit`: what goes to the engine, and who waits for room
 //! - `pump`: what comes from the engine, and whom it concerns
 //! - `files`: what the engine sends from by itself
+//! - `held`: memory that a program holds
 //! - `hesitate`: what a thread does before it sleeps
 //! - `memory`: send memory that goes back to the machine
 //! - `park`: threads that sleep each on its own connection
 //! - `promise`: forks of which an engine that does not run has not heard
 
 mod ask;
+mod connection;
 mod control;
 mod engine;
 mod files;
+mod held;
 mod hesitate;
+mod life;
+mod listens;
 mod memory;
 mod park;
 mod promise;
@@ -44,11 +51,11 @@ use crate::bell_name::BellName;
 use crate::clock::monotonic_ns;
 use crate::lock::{lock, try_lock};
 use crate::locks::Locks;
+use crate::nudge::Nudges;
 use crate::private_fds::{Private, lift};
 use crate::send_pool::SendPool;
-use crate::session::SessionCore;
-use crate::socket::SocketCore;
 
+pub(crate) use connection::Connection;
 pub(crate) use control::{
     ANSWER_WITHIN, Control, RUNS_WITHIN, WHILE_IT_LIVES, connect, connect_now, pair,
 };
@@ -56,16 +63,18 @@ pub use engine::Engine;
 use files::Files;
 pub use files::RegisteredFile;
 pub(crate) use files::Worth;
+pub(crate) use held::HeldRun;
 use hesitate::Hesitation;
-pub use hesitate::Waiting;
+use life::{CONDEMNED, LIVE, PARENTS};
+pub(crate) use listens::{Accepts, Listeners, Listens};
 use park::Parked;
 pub(crate) use park::{Spot, Watch};
 use promise::Promises;
 use pump::Pump;
 use submit::Submissions;
 
-/// An attachment. See the [module](self).
-pub(crate) struct Attachment {
+/// An attachment, with what its tables hold of each connection. See the [module](self).
+pub(crate) struct Attachment<C> {
     /// Which of those that there have been.
     number: u32,
     /// The index of the interface by which the engine sends.
@@ -76,7 +85,7 @@ pub(crate) struct Attachment {
     local: bool,
     /// `None` in the child of a fork, whose parent's it was.
     control: Mutex<Option<Control>>,
-    pump: Mutex<Pump>,
+    pump: Mutex<Pump<C>>,
     submissions: Mutex<Submissions>,
     pub(crate) pool: Mutex<SendPool>,
     pub(crate) send: Area,
@@ -104,12 +113,12 @@ pub(crate) struct Attachment {
     /// What is known of files.
     files: Mutex<Files>,
     /// Sockets that found no send memory or no room in the ring.
-    starved: Mutex<Vec<Arc<SocketCore>>>,
+    starved: Mutex<Vec<Arc<C>>>,
     starving: AtomicBool,
     /// Send memory has come back since.
     freed: AtomicBool,
     /// Sockets on which something was read of which the engine has not been told.
-    unannounced: Mutex<Vec<Arc<SocketCore>>>,
+    unannounced: Mutex<Vec<Arc<C>>>,
     /// The list has grown long.
     owes_many: AtomicBool,
     /// Something was posted for which the engine was not rung.
@@ -123,6 +132,10 @@ pub(crate) struct Attachment {
     forks: AtomicU32,
     /// What is known of waiting for the engine.
     hesitation: Hesitation,
+    /// Threads of the session that may sleep.
+    nudges: Arc<Nudges>,
+    /// The session's listeners.
+    listeners: Arc<Listeners<Attachment<C>>>,
     state: AtomicU8,
     /// A child that was made without a fork handler has not got it.
     born_here: BornHere,
@@ -131,15 +144,6 @@ pub(crate) struct Attachment {
 /// How often a thread that is about to sleep pumps while the engine posts as fast: four rings full.
 const PUMPS: u32 = 8;
 
-/// The attachment works.
-const LIVE: u8 = 0;
-/// The engine broke the protocol or is gone; the next pump ends the attachment.
-const CONDEMNED: u8 = 1;
-/// It is over.
-const ENDED: u8 = 2;
-/// This process is a fork's child, and the attachment its parent's: the region is not mapped here.
-const PARENTS: u8 = 3;
-
 /// The way in which the engine wakes one thread.
 pub(crate) struct Waker {
     /// Its bit in the armed word.
@@ -147,13 +151,14 @@ pub(crate) struct Waker {
     pub(crate) bell: Private<Bell>,
 }
 
-impl Attachment {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Attaches to the engine behind `control`, which has `limit` to answer.
     pub(crate) fn new(
         mut control: Control,
-        program: &str,
-        fork_token: Option<u64>,
+        (program, fork_token): (&str, Option<u64>),
         limit: Duration,
+        nudges: &Arc<Nudges>,
+        listeners: &Arc<Listeners<Self>>,
     ) -> Result<Self, Errno> {
         let spoken = Versions::SPOKEN;
         let request = Request::Attach {
@@ -236,6 +241,8 @@ impl Attachment {
             promises: Promises::default(),
             forks: AtomicU32::new(0),
             hesitation: Hesitation::new(),
+            nudges: Arc::clone(nudges),
+            listeners: Arc::clone(listeners),
             state: AtomicU8::new(LIVE),
             born_here: BornHere::new().map_err(|error| from_io(&error))?,
         })
@@ -397,7 +404,7 @@ impl Attachment {
 
     /// The thread with this waker is about to sleep: tells the engine what it still has to know,
     /// asks to be woken, and looks once more. Whether the attachment still works.
-    pub(crate) fn arm(self: &Arc<Self>, waker: Option<u32>, session: &Arc<SessionCore>) -> bool {
+    pub(crate) fn arm(self: &Arc<Self>, waker: Option<u32>) -> bool {
         if self.is_parents() {
             return false;
         }
@@ -406,14 +413,14 @@ impl Attachment {
         if let Some(index) = waker {
             self.armed.arm(index);
         }
-        self.take_in(session)
+        self.take_in()
     }
 
     /// Takes in all that the engine has said. Whether the attachment still works.
-    fn take_in(self: &Arc<Self>, session: &Arc<SessionCore>) -> bool {
+    fn take_in(self: &Arc<Self>) -> bool {
         // A pump leaves the rest of a very long list for the next; nobody rings for that.
         for _ in 0..PUMPS {
-            if !self.pump_surely(session) {
+            if !self.pump_surely() {
                 return false;
             }
             if !self.unfinished.load(Ordering::Relaxed) {

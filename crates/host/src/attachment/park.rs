@@ -15,10 +15,10 @@ use queue_pair::parked::{self, News, Wants};
 use rustix::io::Errno;
 
 use super::Attachment;
+use super::connection::Connection;
 use crate::around::sleeps;
 use crate::lock::lock;
 use crate::locks::Locks;
-use crate::session::SessionCore;
 
 /// Who is parked, and who keeps watch.
 #[derive(Default)]
@@ -70,15 +70,15 @@ impl Parked {
 }
 
 /// A thread's place among those who sleep by a word.
-pub(crate) struct Spot {
-    attachment: Arc<Attachment>,
+pub(crate) struct Spot<C: Connection<Attachment<C>>> {
+    attachment: Arc<Attachment<C>>,
     place: u32,
     wants: Wants,
 }
 
-impl Spot {
+impl<C: Connection<Attachment<C>>> Spot<C> {
     /// That of a thread that is parked.
-    pub(crate) fn of(attachment: &Arc<Attachment>, parking: &Parking) -> Self {
+    pub(crate) fn of(attachment: &Arc<Attachment<C>>, parking: &Parking) -> Self {
         Self {
             attachment: Arc::clone(attachment),
             place: parking.place,
@@ -99,16 +99,16 @@ pub(crate) struct Parking {
 }
 
 /// A thread that keeps watch, until this is dropped.
-pub(crate) struct Watch(Arc<Attachment>);
+pub(crate) struct Watch<C: Connection<Attachment<C>>>(Arc<Attachment<C>>);
 
-impl Watch {
-    pub(crate) fn begin(attachment: &Arc<Attachment>) -> Self {
+impl<C: Connection<Attachment<C>>> Watch<C> {
+    pub(crate) fn begin(attachment: &Arc<Attachment<C>>) -> Self {
         attachment.parked.watching.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(attachment))
     }
 }
 
-impl Drop for Watch {
+impl<C: Connection<Attachment<C>>> Drop for Watch<C> {
     fn drop(&mut self) {
         let before = self.0.parked.watching.fetch_sub(1, Ordering::SeqCst);
         if before == 1 {
@@ -119,16 +119,11 @@ impl Drop for Watch {
     }
 }
 
-impl Attachment {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// The thread is about to sleep on the connection at `place`: tells the engine what it still has to
     /// know, asks to be woken, and takes in what the engine has said. `None`: it must sleep by a bell,
     /// because nobody keeps watch, or others were woken there who are not awake yet.
-    pub(crate) fn park(
-        self: &Arc<Self>,
-        place: u32,
-        wants: Wants,
-        session: &Arc<SessionCore>,
-    ) -> Option<Parking> {
+    pub(crate) fn park(self: &Arc<Self>, place: u32, wants: Wants) -> Option<Parking> {
         if self.is_parents() {
             return None;
         }
@@ -149,16 +144,16 @@ impl Attachment {
             }
         }
         let parking = Parking { place, wants };
-        if self.parked.watching.load(Ordering::SeqCst) > 0 && self.take_in(session) {
+        if self.parked.watching.load(Ordering::SeqCst) > 0 && self.take_in() {
             return Some(parking);
         }
-        self.unpark(&parking, false, session);
+        self.unpark(&parking, false);
         None
     }
 
     /// Whoever is parked there is woken for all news from now on: others wait for some, and the engine wakes
     /// those who are parked alone. What it has said before is taken in.
-    pub(crate) fn park_for_all(self: &Arc<Self>, place: u32, session: &Arc<SessionCore>) {
+    pub(crate) fn park_for_all(self: &Arc<Self>, place: u32) {
         if self.is_parents() {
             return;
         }
@@ -176,7 +171,7 @@ impl Attachment {
                 let _ = parked::set_beside_others(word, Wants::All);
             }
         }
-        self.take_in(session);
+        self.take_in();
     }
 
     /// Sleeps, at most `limit`.
@@ -196,17 +191,12 @@ impl Attachment {
 
     /// The thread is awake, and `has_left` its spot already if it was interrupted. It takes in what the
     /// engine has said, since the engine may have told nobody else.
-    pub(crate) fn unpark(
-        self: &Arc<Self>,
-        parking: &Parking,
-        has_left: bool,
-        session: &Arc<SessionCore>,
-    ) {
+    pub(crate) fn unpark(self: &Arc<Self>, parking: &Parking, has_left: bool) {
         if !has_left {
             self.leave_spot(parking.place, parking.wants);
         }
         if !self.is_parents() {
-            self.take_in(session);
+            self.take_in();
         }
     }
 

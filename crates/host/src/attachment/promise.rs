@@ -23,6 +23,7 @@ use rustix::net::{
 };
 
 use super::Attachment;
+use super::connection::Connection;
 use super::control::{Control, RUNS_WITHIN, ask};
 use crate::inheritance::{Given, Inheritance, Promise};
 use crate::lock::lock;
@@ -38,7 +39,7 @@ pub(super) struct Promises {
     pub(super) to: Mutex<VecDeque<Option<Private<OwnedFd>>>>,
 }
 
-impl Attachment {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Asks for references for a child. `None`: it has none of what its parent has.
     ///
     /// What answers that come late have changed is left for [`catch_up`](Self::catch_up), since locks are held.

@@ -18,25 +18,25 @@ use queue_pair::{Completion, ConnRef, Submission, Violation};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
+use super::Attachment;
+use super::connection::Connection;
 use super::control::{ANSWER_WITHIN, errno_from};
-use super::{Attachment, CONDEMNED, ENDED, LIVE};
+use super::life::{CONDEMNED, ENDED, LIVE};
+use super::listens::Accepts;
 use crate::clock::monotonic_ns;
 use crate::connections::Connections;
-use crate::listener::ListenerCore;
 use crate::lock::{lock, try_lock};
-use crate::session::SessionCore;
-use crate::socket::SocketCore;
 
 /// What the pumping thread needs.
-pub(super) struct Pump {
+pub(super) struct Pump<C> {
     pub(super) completions: Consumer<Completion, RingCells>,
-    connections: Connections,
-    listeners: HashMap<u32, Arc<ListenerCore>>,
-    connecting: HashMap<u64, Arc<SocketCore>>,
+    connections: Connections<C>,
+    listeners: HashMap<u32, Arc<dyn Accepts<C>>>,
+    connecting: HashMap<u64, Arc<C>>,
     next_token: u64,
 }
 
-impl Pump {
+impl<C> Pump<C> {
     pub(super) fn new(completions: Consumer<Completion, RingCells>) -> Self {
         Self {
             completions,
@@ -48,31 +48,27 @@ impl Pump {
     }
 }
 
-impl Attachment {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Brings what the engine has said to the sockets, unless another thread does. Returns whether
     /// the attachment still works.
-    pub(crate) fn pump(self: &Arc<Self>, session: &Arc<SessionCore>) -> bool {
+    pub(crate) fn pump(self: &Arc<Self>) -> bool {
         match try_lock(&self.pump) {
-            Some(pump) => self.pump_locked(pump, session),
+            Some(pump) => self.pump_locked(pump),
             None => self.is_live(),
         }
     }
 
     /// As [`pump`](Self::pump), but waits for another thread to be done: afterwards nothing that the
     /// engine had said before is still on its way to a socket.
-    pub(crate) fn pump_surely(self: &Arc<Self>, session: &Arc<SessionCore>) -> bool {
-        self.pump_locked(lock(&self.pump), session)
+    pub(crate) fn pump_surely(self: &Arc<Self>) -> bool {
+        self.pump_locked(lock(&self.pump))
     }
 
-    fn pump_locked(
-        self: &Arc<Self>,
-        mut pump: MutexGuard<'_, Pump>,
-        session: &Arc<SessionCore>,
-    ) -> bool {
+    fn pump_locked(self: &Arc<Self>, mut pump: MutexGuard<'_, Pump<C>>) -> bool {
         match self.state.load(Ordering::Relaxed) {
             LIVE => {}
             CONDEMNED => {
-                self.end(&mut pump, session);
+                self.end(&mut pump);
                 return false;
             }
             _ => return false,
@@ -84,13 +80,13 @@ impl Attachment {
                 Ok(Some(completion)) => completion,
                 Ok(None) => break,
                 Err(_violation) => {
-                    self.end(&mut pump, session);
+                    self.end(&mut pump);
                     return false;
                 }
             };
             taken += 1;
-            if self.deliver(&mut pump, session, completion).is_err() {
-                self.end(&mut pump, session);
+            if self.deliver(&mut pump, completion).is_err() {
+                self.end(&mut pump);
                 return false;
             }
             // Others may want the lock, and the engine its slots.
@@ -114,15 +110,14 @@ impl Attachment {
         self.feed_starved();
         if self.keeps_still() {
             // Its answer is for a child.
-            self.catch_up(session);
+            self.catch_up();
         }
         true
     }
 
     fn deliver(
         self: &Arc<Self>,
-        pump: &mut Pump,
-        session: &Arc<SessionCore>,
+        pump: &mut Pump<C>,
         completion: Completion,
     ) -> Result<(), Violation> {
         match completion {
@@ -135,7 +130,7 @@ impl Attachment {
             } => {
                 // One that is not ours any more was reset here while this was on its way.
                 match pump.connections.get(conn) {
-                    Some(socket) => socket.updated(self, addr, len, acked, peer_closed),
+                    Some(socket) => socket.updated(self, (addr, len), acked, peer_closed),
                     None => Ok(()),
                 }
             }
@@ -216,7 +211,7 @@ impl Attachment {
                 peer_closed,
             } => match pump.connections.get(conn) {
                 Some(socket) => {
-                    socket.read_elsewhere(self, unread.into(), received, acked, peer_closed)
+                    socket.read_elsewhere(self, (unread.into(), received), acked, peer_closed)
                 }
                 None => Ok(()),
             },
@@ -241,7 +236,7 @@ impl Attachment {
                     self.post_surely(Submission::GiveBack { conn });
                     return Ok(());
                 };
-                let socket = SocketCore::accepted(session, self, (conn, grant), local, peer);
+                let socket = C::accepted(&self.nudges, self, (conn, grant), [local, peer]);
                 self.admit(pump, conn, Arc::clone(&socket))?;
                 listener.handed(socket)
             }
@@ -293,11 +288,7 @@ impl Attachment {
     }
 
     /// Claims a ticket. Nobody takes in what the engine says meanwhile: the socket has to be known first.
-    pub(crate) fn claim(
-        self: &Arc<Self>,
-        session: &Arc<SessionCore>,
-        ticket: OwnedFd,
-    ) -> Result<(Arc<SocketCore>, Carried), Errno> {
+    pub(crate) fn claim(self: &Arc<Self>, ticket: OwnedFd) -> Result<(Arc<C>, Carried), Errno> {
         let mut pump = lock(&self.pump);
         let shown = [ticket].into_iter().collect();
         let (reply, _) = self.request(&Request::Claim, shown, ANSWER_WITHIN)?;
@@ -324,13 +315,13 @@ impl Attachment {
                 });
                 return Err(Errno::BUSY);
             };
-            if self.deliver(&mut pump, session, completion).is_err() {
+            if self.deliver(&mut pump, completion).is_err() {
                 self.condemn();
                 return Err(Errno::PROTO);
             }
             pump.completions.release();
         }
-        let socket = SocketCore::claimed(session, self, conn, [local, peer], &carried);
+        let socket = C::claimed(&self.nudges, self, conn, [local, peer], &carried);
         if self.admit(&mut pump, conn, Arc::clone(&socket)).is_err() {
             self.condemn();
             return Err(Errno::PROTO);
@@ -338,12 +329,7 @@ impl Attachment {
         Ok((socket, carried))
     }
 
-    fn admit(
-        &self,
-        pump: &mut Pump,
-        conn: ConnRef,
-        socket: Arc<SocketCore>,
-    ) -> Result<(), Violation> {
+    fn admit(&self, pump: &mut Pump<C>, conn: ConnRef, socket: Arc<C>) -> Result<(), Violation> {
         match pump.connections.insert(conn, socket) {
             Ok(None) => Ok(()),
             Ok(Some(former)) => {
@@ -358,7 +344,7 @@ impl Attachment {
     }
 
     /// The end: every connection fails, and nobody sleeps on.
-    fn end(&self, pump: &mut Pump, session: &Arc<SessionCore>) {
+    fn end(&self, pump: &mut Pump<C>) {
         self.state.store(ENDED, Ordering::Relaxed);
         self.forget_promises();
         for socket in pump.connections.drain() {
@@ -372,20 +358,20 @@ impl Attachment {
         }
         lock(&self.starved).clear();
         lock(&self.unannounced).clear();
-        session.nudges.nudge_all();
+        self.nudges.nudge_all();
         self.wake_all_parked();
     }
 
     /// Ends the attachment of a session that nobody uses any more.
-    pub(crate) fn close(&self, session: &Arc<SessionCore>) {
+    pub(crate) fn close(&self) {
         if self.is_parents() {
             return;
         }
-        self.end(&mut lock(&self.pump), session);
+        self.end(&mut lock(&self.pump));
     }
 
     /// Completions of `listener` go to this listener from now on.
-    pub(crate) fn know_listener(&self, listener: u32, core: Arc<ListenerCore>) {
+    pub(crate) fn know_listener(&self, listener: u32, core: Arc<dyn Accepts<C>>) {
         lock(&self.pump).listeners.insert(listener, core);
     }
 
@@ -395,7 +381,7 @@ impl Attachment {
     }
 
     /// The answer to a request to open a connection goes to this socket: the token to ask with.
-    pub(crate) fn know_connecting(&self, socket: Arc<SocketCore>) -> u64 {
+    pub(crate) fn know_connecting(&self, socket: Arc<C>) -> u64 {
         let mut pump = lock(&self.pump);
         let token = pump.next_token;
         pump.next_token += 1;
@@ -404,7 +390,7 @@ impl Attachment {
     }
 
     /// The sockets of all connections, those that are being opened too.
-    pub(crate) fn sockets(&self) -> Vec<Arc<SocketCore>> {
+    pub(crate) fn sockets(&self) -> Vec<Arc<C>> {
         let pump = lock(&self.pump);
         let connecting = pump.connecting.values();
         pump.connections
@@ -415,7 +401,7 @@ impl Attachment {
     }
 
     /// The child of a fork has attached: its connections are those of this attachment, its parent's.
-    pub(crate) fn bequeath(&self, heir: &Arc<Attachment>) {
+    pub(crate) fn bequeath(&self, heir: &Arc<Self>) {
         let (sockets, connecting, next_token) = self.take_all();
         let mut pump = lock(&heir.pump);
         pump.next_token = next_token;
@@ -440,7 +426,7 @@ impl Attachment {
         }
     }
 
-    fn take_all(&self) -> All {
+    fn take_all(&self) -> All<C> {
         let mut pump = lock(&self.pump);
         pump.listeners.clear();
         (
@@ -452,8 +438,4 @@ impl Attachment {
 }
 
 /// Connections, those being opened by their token, and the next token.
-type All = (
-    Vec<(ConnRef, Arc<SocketCore>)>,
-    Vec<(u64, Arc<SocketCore>)>,
-    u64,
-);
+type All<C> = (Vec<(ConnRef, Arc<C>)>, Vec<(u64, Arc<C>)>, u64);

@@ -9,8 +9,8 @@ use queue_pair::ring::Producer;
 use queue_pair::{ConnRef, OptionKind, Submission, bells};
 
 use super::Attachment;
+use super::connection::Connection;
 use crate::lock::lock;
-use crate::socket::SocketCore;
 
 /// So many sockets may owe an announcement before the pump sees to it. Most of them have sent
 /// something by then, and it rode along.
@@ -38,7 +38,7 @@ impl Submissions {
     }
 }
 
-impl Attachment {
+impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Posts a submission, publishes it and rings if the engine sleeps. `false`: the ring is full. If it is
     /// `followed` by another, of a program that comes by here before it sleeps, that one rings for both: an
     /// engine on the same core would begin with half of what there is to do.
@@ -152,7 +152,7 @@ impl Attachment {
     }
 
     /// Notes that `socket` was read from, so that the engine hears of it before anyone sleeps.
-    pub(crate) fn owe_announcement(&self, socket: &Arc<SocketCore>) {
+    pub(crate) fn owe_announcement(&self, socket: &Arc<C>) {
         let mut owed = lock(&self.unannounced);
         owed.push(Arc::clone(socket));
         if owed.len() >= OWED_AT_MOST {
@@ -187,7 +187,7 @@ impl Attachment {
     /// Notes that `socket` found no send memory or no room in the ring. True: it is the first. Whoever sleeps already
     /// is to sleep no longer than a moment from now on.
     #[must_use = "who sleeps has to be told"]
-    pub(crate) fn starve(&self, socket: &Arc<SocketCore>) -> bool {
+    pub(crate) fn starve(&self, socket: &Arc<C>) -> bool {
         lock(&self.starved).push(Arc::clone(socket));
         !self.starving.swap(true, Ordering::Relaxed)
     }

@@ -7,8 +7,9 @@ use rustix::io::Errno;
 
 use super::shared::POLICY_SINCE;
 use super::{Listener, ListenerCore};
-use crate::attachment::{Attachment, RUNS_WITHIN};
+use crate::attachment::RUNS_WITHIN;
 use crate::lock::lock;
+use crate::socket::Attachment;
 
 impl ListenerCore {
     /// Tells an engine that has just taken the listener who may connect.

@@ -10,7 +10,7 @@ use queue_pair::{Submission, Violation};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use crate::attachment::{Attachment, RUNS_WITHIN, is_away};
+use crate::attachment::{Accepts, Listens, RUNS_WITHIN, is_away};
 use crate::line::Line;
 use crate::lock::lock;
 use crate::locks::Locks;
@@ -18,7 +18,7 @@ use crate::private_fds::Private;
 use crate::readiness::Readiness;
 use crate::ready_set::SourceHandle;
 use crate::session::{SessionCore, report};
-use crate::socket::{Options, Socket, SocketCore};
+use crate::socket::{Attachment, Options, Socket, SocketCore};
 
 use super::refusal::why_refused;
 
@@ -125,18 +125,6 @@ impl State {
 }
 
 impl ListenerCore {
-    /// Its readiness, and who watches it.
-    pub(crate) fn source(&self) -> &SourceHandle {
-        &self.source
-    }
-
-    /// Takes the locks, for a fork.
-    pub(crate) fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
-        locks.take(&self.state);
-        self.source.0.lock_all(locks);
-        self.line.lock_all(locks);
-    }
-
     /// Locks the state. In the child of a fork that has not attached, it attaches first, which asks
     /// the engine and takes a while.
     fn attach_and_lock(self: &Arc<Self>) -> MutexGuard<'_, State> {
@@ -177,7 +165,7 @@ impl ListenerCore {
         let listener = asked?;
         // No connection comes before there is credit, so it is known early enough; and the pump,
         // whose lock this takes, does not know this listener yet, so it cannot be waiting for it.
-        attachment.know_listener(listener, Arc::clone(self));
+        attachment.know_listener(listener, Arc::clone(self) as _);
         // Before there is credit: nobody is handed over whom the policy would not admit.
         state.is_kept =
             !state.policy.is_open() && self.tell_policy(attachment, listener, state.policy).is_ok();
@@ -262,68 +250,6 @@ impl ListenerCore {
         let _ = attachment.request(&request, [socket].into_iter().collect(), RUNS_WITHIN);
     }
 
-    /// The engine hands over a connection. Called by the pumping thread.
-    ///
-    /// # Errors
-    /// It is more than twice as many as it was given credit for.
-    pub(crate) fn handed(&self, socket: Arc<SocketCore>) -> Result<(), Violation> {
-        let mut state = lock(&self.state);
-        if state.closed {
-            socket.give_back();
-            return Ok(());
-        }
-        let most = state
-            .credit
-            .wrapping_sub(state.taken)
-            .max(state.window)
-            .max(WINDOW);
-        if state.queue.len() > 2 * most as usize {
-            return Err(Violation::UndefinedValue {
-                field: "connections offered",
-                value: state.queue.len() as u64,
-            });
-        }
-        state.queue.push_back(socket);
-        state.waits = false;
-        self.source.0.set(Readiness::IN | Readiness::RDNORM);
-        drop(state);
-        self.source.0.happened(Readiness::IN | Readiness::RDNORM);
-        Ok(())
-    }
-
-    /// The engine has taken offers back that this process did not accept.
-    pub(crate) fn offers_withdrawn(&self) {
-        let mut state = lock(&self.state);
-        let before = state.queue.len();
-        state.queue.retain(|socket| !socket.is_withdrawn());
-        // What it was offered used up credit.
-        let withdrawn = (before - state.queue.len()) as u32;
-        state.taken = state.taken.wrapping_add(withdrawn);
-        state.give_used_credit();
-        if state.queue.is_empty() {
-            self.source.0.set(Readiness::NONE);
-        }
-    }
-
-    /// What the engine has offered may be accepted, as it might not be for a while.
-    pub(crate) fn may_accept_again(&self) {
-        let state = lock(&self.state);
-        if state.closed || state.queue.is_empty() {
-            return;
-        }
-        self.source.0.set(Readiness::IN | Readiness::RDNORM);
-        drop(state);
-        self.source.0.happened(Readiness::IN | Readiness::RDNORM);
-    }
-
-    /// The engine is gone, and what it had handed over with it.
-    pub(crate) fn lost_engine(&self) {
-        let mut state = lock(&self.state);
-        state.link = None;
-        state.queue.clear();
-        self.source.0.set(Readiness::NONE);
-    }
-
     /// The process waits for connections from now on.
     pub(crate) fn want(self: &Arc<Self>) {
         let mut state = self.attach_and_lock();
@@ -339,7 +265,7 @@ impl ListenerCore {
         if let Some(attachment) = attachment {
             // A client that waits already is found by the very next look, as in the kernel.
             attachment.settle();
-            attachment.pump_surely(&self.session);
+            attachment.pump_surely();
         }
     }
 
@@ -374,7 +300,7 @@ impl ListenerCore {
         {
             let attachment = Arc::clone(attachment);
             drop(state);
-            attachment.pump(&self.session);
+            attachment.pump();
             state = lock(&self.state);
         }
         state.willing = true;
@@ -407,7 +333,7 @@ impl ListenerCore {
         if let Some(options) = options {
             socket.take_options(options);
         }
-        Ok(Socket::new(socket))
+        Ok(Socket::new(socket, &self.session))
     }
 
     pub(super) fn close(self: &Arc<Self>) {
@@ -417,7 +343,7 @@ impl ListenerCore {
         let queue = std::mem::take(&mut state.queue);
         drop(state);
         self.source.0.forget_watches();
-        self.session.forget_listener(self);
+        self.session.listeners.forget(&**self);
         let Some((attachment, listener)) = link else {
             return;
         };
@@ -433,5 +359,90 @@ impl ListenerCore {
         attachment.forget_listener(listener);
         // If the engine does not answer, it is gone, and the listener with it, or does so later.
         let _ = attachment.request(&Request::Unlisten { listener }, Fds::new(), RUNS_WITHIN);
+    }
+}
+
+impl Accepts<SocketCore> for ListenerCore {
+    fn handed(&self, socket: Arc<SocketCore>) -> Result<(), Violation> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            socket.give_back();
+            return Ok(());
+        }
+        let most = state
+            .credit
+            .wrapping_sub(state.taken)
+            .max(state.window)
+            .max(WINDOW);
+        if state.queue.len() > 2 * most as usize {
+            return Err(Violation::UndefinedValue {
+                field: "connections offered",
+                value: state.queue.len() as u64,
+            });
+        }
+        state.queue.push_back(socket);
+        state.waits = false;
+        self.source.0.set(Readiness::IN | Readiness::RDNORM);
+        drop(state);
+        self.source.0.happened(Readiness::IN | Readiness::RDNORM);
+        Ok(())
+    }
+
+    fn offers_withdrawn(&self) {
+        let mut state = lock(&self.state);
+        let before = state.queue.len();
+        state.queue.retain(|socket| !socket.is_withdrawn());
+        // What it was offered used up credit.
+        let withdrawn = (before - state.queue.len()) as u32;
+        state.taken = state.taken.wrapping_add(withdrawn);
+        state.give_used_credit();
+        if state.queue.is_empty() {
+            self.source.0.set(Readiness::NONE);
+        }
+    }
+
+    fn lost_engine(&self) {
+        let mut state = lock(&self.state);
+        state.link = None;
+        state.queue.clear();
+        self.source.0.set(Readiness::NONE);
+    }
+}
+
+impl Listens<Attachment> for ListenerCore {
+    fn source(&self) -> &SourceHandle {
+        &self.source
+    }
+
+    fn lock_all<'a>(&'a self, locks: &mut Locks<'a>) {
+        locks.take(&self.state);
+        self.source.0.lock_all(locks);
+        self.line.lock_all(locks);
+    }
+
+    fn want(self: Arc<Self>) {
+        Self::want(&self);
+    }
+
+    fn announce_anew(self: Arc<Self>, attachment: &Arc<Attachment>) {
+        Self::announce_anew(&self, attachment);
+    }
+
+    fn announce_again(self: Arc<Self>, attachment: &Arc<Attachment>) {
+        Self::announce_again(&self, attachment);
+    }
+
+    fn may_accept_again(&self) {
+        let state = lock(&self.state);
+        if state.closed || state.queue.is_empty() {
+            return;
+        }
+        self.source.0.set(Readiness::IN | Readiness::RDNORM);
+        drop(state);
+        self.source.0.happened(Readiness::IN | Readiness::RDNORM);
+    }
+
+    fn has_no_engine(&self) {
+        self.lost_engine();
     }
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 use queue_pair::control::{Explanation, Fds, Request};
 
 use super::{Session, SessionCore};
-use crate::attachment::{self, Attachment, Control};
+use crate::attachment::{self, Control};
 use crate::lock::lock;
+use crate::socket::Attachment;
 
 /// A connection with the engine on which a process says what is true once the connection is closed, as exec
 /// does: what the program that comes next cannot use, and why. That program has nothing of it, since the

@@ -4,10 +4,20 @@ use std::ops::{Deref, DerefMut};
 
 use rustix::io::Errno;
 
-use super::error::OfError;
-
 /// No number of forks: the connection came through one.
 pub(super) const NEVER_ALONE: u32 = u32::MAX;
+
+/// Whose an error is to report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum OfError {
+    /// Nobody has asked.
+    #[default]
+    Unknown,
+    /// A thread of this process has.
+    Asked,
+    /// This process's.
+    Ours,
+}
 
 /// What is known of a connection that another process may read, which of most there is nothing.
 #[derive(Debug, Default)]

@@ -31,8 +31,8 @@ impl Socket {
     /// `ENOTCONN`: there is no connection.
     pub fn shutdown(&self, how: Shutdown) -> Result<(), Errno> {
         // The engine may have said that the connection is over.
-        self.core.session.pump();
-        let mut state = self.core.attach_and_lock();
+        self.session.pump();
+        let mut state = self.attach_and_lock();
         if state.phase == Phase::Over {
             return Err(Errno::NOTCONN);
         }
@@ -68,7 +68,7 @@ impl Socket {
 
     /// Makes it a connection that was reset, as far as anybody here can tell; it is, when this is dropped.
     pub fn reset(&self) {
-        let mut state = self.core.attach_and_lock();
+        let mut state = self.attach_and_lock();
         if state.phase == Phase::Over {
             return;
         }
@@ -88,18 +88,21 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.core.close();
+        if let Some(farewell) = self.core.close() {
+            self.session.say_farewell(farewell);
+        }
     }
 }
 
 impl SocketCore {
     /// The program has no descriptor of it any more. The engine sends what is pending, and FIN; or
-    /// it resets the connection, if data was unread or the program lingers for no time.
-    pub(crate) fn close(&self) {
+    /// it resets the connection, if data was unread or the program lingers for no time. What is to be said of
+    /// it elsewhere is returned.
+    fn close(&self) -> Option<Farewell> {
         let mut state = lock(&self.state);
         state.handles = state.handles.saturating_sub(1);
         if state.handles > 0 || std::mem::replace(&mut state.closed, true) {
-            return;
+            return None;
         }
         let mut farewell = None;
         // One that has failed stays the engine's until it is closed, too.
@@ -127,9 +130,7 @@ impl SocketCore {
         self.source.0.set(state.readiness());
         drop(state);
         self.source.0.forget_watches();
-        if let Some(farewell) = farewell {
-            self.session.say_farewell(farewell);
-        }
+        farewell
     }
 
     /// The process closes its listener: a connection that it was handed and never took goes back.

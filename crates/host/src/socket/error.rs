@@ -8,13 +8,14 @@
 //!
 //! Who has the connection alone asks nobody.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use queue_pair::Submission;
 use rustix::io::Errno;
 
-use super::{Phase, SocketCore, State};
+use super::elsewhere::OfError;
+use super::{Phase, Socket, SocketCore, State};
 use crate::lock::lock;
 use crate::readiness::Readiness;
 
@@ -30,18 +31,6 @@ pub enum PendingError {
     Take,
     /// It learns of it and leaves it to the next call: one that has moved bytes returns how many.
     Keep,
-}
-
-/// Whose an error is to report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum OfError {
-    /// Nobody has asked.
-    #[default]
-    Unknown,
-    /// A thread of this process has.
-    Asked,
-    /// This process's.
-    Ours,
 }
 
 impl State {
@@ -69,48 +58,6 @@ impl State {
 }
 
 impl SocketCore {
-    /// As [`settled`](Self::settled), where the caller does this with the error. One that keeps it does not
-    /// ask whose it is.
-    pub(super) fn settled_for<'a>(
-        self: &'a Arc<Self>,
-        state: MutexGuard<'a, State>,
-        what: PendingError,
-    ) -> MutexGuard<'a, State> {
-        match what {
-            PendingError::Take => self.settled(state),
-            PendingError::Keep => state,
-        }
-    }
-
-    /// The state, in which an error that waits is this process's to report: if another one has it too, that
-    /// costs a question to the engine. If the engine does not run just now, the error is reported by each
-    /// that asks meanwhile.
-    pub(super) fn settled<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-    ) -> MutexGuard<'a, State> {
-        while state.must_ask_of_error() {
-            if state.elsewhere.error == OfError::Unknown
-                && let Some(link) = &state.link
-            {
-                let conn = link.conn;
-                link.attachment.post_surely(Submission::TakeError { conn });
-                state.elsewhere.error = OfError::Asked;
-            }
-            drop(state);
-            let waited = self.wait_for_engine(SAYS_WITHIN, || {
-                (!lock(&self.state).must_ask_of_error()).then_some(())
-            });
-            state = lock(&self.state);
-            match waited {
-                // A signal does not end it: the answer is on its way.
-                Ok(()) | Err(Errno::INTR) => {}
-                Err(_) => break,
-            }
-        }
-        state
-    }
-
     /// The engine says whether this process reports the error. Called by the pumping thread.
     pub(crate) fn error_taken(&self, yours: bool) {
         let mut state = lock(&self.state);
@@ -125,5 +72,46 @@ impl SocketCore {
         drop(state);
         // Who has asked is told, too, if he waits.
         self.happened(Readiness::NONE);
+    }
+}
+
+impl Socket {
+    /// As [`settled`](Self::settled), where the caller does this with the error. One that keeps it does not
+    /// ask whose it is.
+    pub(super) fn settled_for<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        what: PendingError,
+    ) -> MutexGuard<'a, State> {
+        match what {
+            PendingError::Take => self.settled(state),
+            PendingError::Keep => state,
+        }
+    }
+
+    /// The state, in which an error that waits is this process's to report: if another one has it too, that
+    /// costs a question to the engine. If the engine does not run just now, the error is reported by each
+    /// that asks meanwhile.
+    pub(super) fn settled<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        while state.must_ask_of_error() {
+            if state.elsewhere.error == OfError::Unknown
+                && let Some(link) = &state.link
+            {
+                let conn = link.conn;
+                link.attachment.post_surely(Submission::TakeError { conn });
+                state.elsewhere.error = OfError::Asked;
+            }
+            drop(state);
+            let waited = self.wait_for_engine(SAYS_WITHIN, || {
+                (!lock(&self.core.state).must_ask_of_error()).then_some(())
+            });
+            state = lock(&self.core.state);
+            match waited {
+                // A signal does not end it: the answer is on its way.
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        state
     }
 }

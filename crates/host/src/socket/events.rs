@@ -5,8 +5,8 @@ use std::sync::{Arc, MutexGuard};
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 
-use super::{Ends, Phase, SocketCore, State, Syn};
-use crate::attachment::Attachment;
+use super::ends::Ends;
+use super::{Attachment, Phase, SocketCore, State, Syn};
 use crate::lock::lock;
 use crate::readiness::Readiness;
 
@@ -18,8 +18,7 @@ impl SocketCore {
     pub(crate) fn updated(
         self: &Arc<Self>,
         attachment: &Attachment,
-        addr: u64,
-        len: u32,
+        (addr, len): (u64, u32),
         acked: u64,
         peer_closed: bool,
     ) -> Result<(), Violation> {
@@ -253,7 +252,7 @@ impl SocketCore {
         if !news.is_empty() {
             self.happened(news);
             // The engine has rung who waits for the connection of which the memory was.
-            self.session.nudges.nudge_all();
+            self.nudges.nudge_all();
         }
     }
 }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use queue_pair::Submission;
 
 use super::Socket;
-use super::SocketCore;
 
 /// The first version of the protocol in which others are told.
 const SINCE: u32 = 11;
@@ -21,11 +20,19 @@ pub(super) struct Said(AtomicU8);
 const BLOCKS: u8 = 1;
 const DOES_NOT: u8 = 2;
 
+impl Said {
+    /// It was set or cleared.
+    pub(super) fn say(&self, on: bool) {
+        let said = if on { DOES_NOT } else { BLOCKS };
+        self.0.store(said, Ordering::Relaxed);
+    }
+}
+
 impl Socket {
     /// The program has set or cleared O_NONBLOCK. If other processes have the connection, too, the engine is
     /// asked to tell them, which takes some microseconds.
     pub fn tell_nonblocking(&self, on: bool) {
-        let state = self.core.attach_and_lock();
+        let state = self.attach_and_lock();
         let link = state.link.as_ref().filter(|_| state.is_shared());
         if let Some(link) = link.filter(|link| link.attachment.speaks(SINCE)) {
             let attachment = link.attachment.clone();
@@ -34,10 +41,10 @@ impl Socket {
             drop(state);
             attachment.settle();
             // What others have said before is over.
-            attachment.pump_surely(&self.core.session);
+            attachment.pump_surely();
         }
         // For other sockets of this process, too, that came by a ticket.
-        self.core.set_nonblocking(on);
+        self.core.mode.say(on);
     }
 
     /// Whether calls do not wait, once any process has said so.
@@ -48,13 +55,5 @@ impl Socket {
             DOES_NOT => Some(true),
             _ => None,
         }
-    }
-}
-
-impl SocketCore {
-    /// O_NONBLOCK was set or cleared, here or, as the pumping thread has heard, by another process.
-    pub(crate) fn set_nonblocking(&self, on: bool) {
-        let said = if on { DOES_NOT } else { BLOCKS };
-        self.mode.0.store(said, Ordering::Relaxed);
     }
 }

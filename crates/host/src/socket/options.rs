@@ -183,7 +183,7 @@ impl Socket {
     /// # Errors
     /// `EINVAL`: the option cannot have that value.
     pub fn set_option(&self, option: OptionKind, value: u32) -> Result<(), Errno> {
-        let mut state = self.core.attach_and_lock();
+        let mut state = self.attach_and_lock();
         if state.options.value(option) == Some(value) {
             return Ok(());
         }
@@ -204,7 +204,7 @@ impl Socket {
     /// Fixes how many bytes may be written and not acknowledged, which follows the path otherwise. (The
     /// kernel's `SO_SNDBUF` is doubled on its way in; that is for whoever translates it.)
     pub fn set_send_buffer(&self, bytes: u64) {
-        let mut state = self.core.attach_and_lock();
+        let mut state = self.attach_and_lock();
         state.options.set_send_buffer(bytes);
         self.core.changed_here(state);
     }
@@ -212,7 +212,7 @@ impl Socket {
     /// How many bytes have to wait before the socket is readable (`SO_RCVLOWAT`); 1 if nobody has
     /// said. It takes effect up to 64 KiB and half of the receive buffer.
     pub fn set_receive_low(&self, bytes: u64) {
-        let mut state = self.core.attach_and_lock();
+        let mut state = self.attach_and_lock();
         state.options.set_receive_low(bytes);
         self.core.changed_here(state);
     }

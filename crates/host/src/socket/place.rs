@@ -16,8 +16,8 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::{Link, NEVER, Phase, Socket, SocketCore};
-use crate::attachment::{Attachment, Worth};
+use super::{Attachment, Link, NEVER, Phase, Socket, SocketCore};
+use crate::attachment::{HeldRun, Worth};
 use crate::lock::lock;
 use crate::send_pool::{Block, Run};
 use crate::session::Session;
@@ -32,8 +32,7 @@ const LONGEST: u64 = 1 << 20;
 /// It belongs to the engine that was attached when it was made. Dropping it while sends that name it
 /// are under way is allowed: the memory is free when the last of them is acknowledged.
 pub struct Registered {
-    attachment: Arc<Attachment>,
-    run: Option<Arc<Run>>,
+    held: HeldRun<SocketCore>,
     len: u64,
     /// If it is not in the send area.
     part: Option<Part>,
@@ -82,8 +81,7 @@ impl Session {
             .take_run(len as u64)
             .ok_or(Errno::NOBUFS)?;
         Ok(Registered {
-            attachment,
-            run: Some(Arc::new(run)),
+            held: HeldRun::new(attachment, run),
             len: len as u64,
             part: None,
         })
@@ -114,8 +112,7 @@ impl Session {
             ..Run::NONE
         };
         Ok(Registered {
-            attachment,
-            run: Some(Arc::new(run)),
+            held: HeldRun::new(attachment, run),
             len: area.len(),
             part: Some(Part {
                 area,
@@ -139,13 +136,13 @@ impl Registered {
     /// # Errors
     /// `ESTALE`: this process is the child of a fork, and has no part in the memory.
     pub fn bytes(&self) -> Result<&[AtomicU8], Errno> {
-        let run = self.run.as_ref().ok_or(Errno::STALE)?;
-        if self.attachment.is_parents() {
+        let run = self.held.run.as_ref().ok_or(Errno::STALE)?;
+        if self.held.attachment.is_parents() {
             return Err(Errno::STALE);
         }
         let slice = match &self.part {
             Some(part) => part.area.slice(0, self.len()),
-            None => self.attachment.send.slice(run.addr, self.len()),
+            None => self.held.attachment.send.slice(run.addr, self.len()),
         };
         slice.map_err(|_| Errno::STALE)
     }
@@ -154,8 +151,7 @@ impl Registered {
     #[must_use]
     pub fn share(&self) -> Self {
         Self {
-            attachment: Arc::clone(&self.attachment),
-            run: self.run.clone(),
+            held: self.held.share(),
             len: self.len,
             part: self.part.clone(),
         }
@@ -164,7 +160,7 @@ impl Registered {
     /// Whether `len` bytes from `offset` on are all inside.
     fn has(&self, offset: usize, len: usize) -> bool {
         let end = offset.checked_add(len);
-        self.run.is_some() && end.is_some_and(|end| end <= self.len())
+        self.held.run.is_some() && end.is_some_and(|end| end <= self.len())
     }
 
     /// Where `len` bytes from `offset` on are in the send area.
@@ -172,22 +168,26 @@ impl Registered {
     /// # Errors
     /// `EINVAL`: they are not all inside. `ESTALE`: they are not in the send area.
     pub(super) fn place(&self, offset: usize, len: usize) -> Result<u64, Errno> {
-        match &self.run {
+        match &self.held.run {
             Some(_) if self.part.is_some() && self.has(offset, len) => Err(Errno::STALE),
             Some(run) if self.has(offset, len) => Ok(run.addr + offset as u64),
             _ => Err(Errno::INVAL),
         }
     }
 
+    /// The memory alone, held once more.
+    pub(super) fn hold(&self) -> HeldRun<SocketCore> {
+        self.held.share()
+    }
+
     pub(super) fn is_of(&self, attachment: &Arc<Attachment>) -> bool {
-        Arc::ptr_eq(&self.attachment, attachment)
+        Arc::ptr_eq(&self.held.attachment, attachment)
     }
 
     /// Whether a send that names it is not acknowledged yet, or a buffer of it is posted.
     pub fn is_under_way(&self) -> bool {
-        self.run
-            .as_ref()
-            .is_some_and(|run| Arc::strong_count(run) > 1)
+        let run = self.held.run.as_ref();
+        run.is_some_and(|run| Arc::strong_count(run) > 1)
     }
 
     /// Gives the memory back.
@@ -199,19 +199,6 @@ impl Registered {
             return Err((self, Errno::BUSY));
         }
         Ok(())
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        if self.attachment.is_parents() {
-            return;
-        }
-        // Otherwise the last send that names it gives it back.
-        if let Some(run) = self.run.take().and_then(Arc::into_inner) {
-            lock(&self.attachment.pool).give_run_back(run);
-            self.attachment.freed();
-        }
     }
 }
 
@@ -248,7 +235,7 @@ impl Socket {
     /// # Errors
     /// As for [`send`](Self::send); `EBUSY`: one is lent already.
     pub fn room(&self, want: usize) -> Result<Room, Errno> {
-        let mut guard = self.core.sendable(self.core.attach_and_lock())?;
+        let mut guard = self.sendable(self.attach_and_lock())?;
         let state = &mut *guard;
         let Some(link) = &state.link else {
             return Err(Errno::PIPE);
@@ -299,7 +286,7 @@ impl Socket {
         if len == 0 {
             return Ok(());
         }
-        let sendable = self.core.sendable(self.core.attach_and_lock());
+        let sendable = self.sendable(self.attach_and_lock());
         let mut guard = sendable.map_err(|errno| (None, errno))?;
         let state = &mut *guard;
         let followed = self.core.room.is_followed(more);
@@ -351,7 +338,7 @@ impl Socket {
         if !pieces.clone().all(is_inside) {
             return Err(Errno::INVAL);
         }
-        let mut guard = self.core.sendable(self.core.attach_and_lock())?;
+        let mut guard = self.sendable(self.attach_and_lock())?;
         let state = &mut *guard;
         let Some(link) = &state.link else {
             return Err(Errno::PIPE);
@@ -371,7 +358,7 @@ impl Socket {
         let followed = self.core.room.is_followed(more);
         let mut sent = 0;
         'all: for piece in pieces {
-            let Some(run) = &piece.memory.run else {
+            let Some(run) = &piece.memory.held.run else {
                 break;
             };
             let mut done = 0;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use queue_pair::{Submission, Violation};
 use rustix::io::Errno;
 
-use super::{Link, Phase, Registered, Socket, SocketCore, State};
-use crate::attachment::Attachment;
+use super::{Attachment, Link, Phase, Registered, Socket, SocketCore, State};
 use crate::lock::lock;
 use crate::post_queue::{Buffer, Placed};
 use crate::readiness::Readiness;
@@ -115,7 +114,7 @@ impl Socket {
         if len == 0 || len > LONGEST {
             return Err(Errno::INVAL);
         }
-        let mut state = self.core.attach_and_lock();
+        let mut state = self.attach_and_lock();
         let Some(Link { attachment, conn }) = &state.link else {
             return Err(Errno::NOTCONN);
         };
@@ -133,7 +132,7 @@ impl Socket {
         }
         let from = posts.end().unwrap_or(consumed);
         posts.push(Buffer {
-            _memory: memory.share(),
+            _memory: memory.hold(),
             addr,
             len: len as u32,
             key,
@@ -158,8 +157,8 @@ impl Socket {
     /// at least `unit` bytes have come since it was last told. The socket is ready to be read when there
     /// is something to tell.
     pub fn take_placed(&self, unit: u32, tell: impl FnMut(Placed)) {
-        self.core.session.pump();
-        let mut state = self.core.attach_and_lock();
+        self.session.pump();
+        let mut state = self.attach_and_lock();
         let over = state.nothing_comes();
         let Some(posts) = &mut state.posts else {
             return;

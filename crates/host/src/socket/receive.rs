@@ -51,7 +51,7 @@ impl Socket {
     /// # Errors
     /// As for `recv`.
     pub fn recvv(&self, out: &mut [IoSliceMut<'_>], pending: PendingError) -> Result<usize, Errno> {
-        self.core.receive(out, false, pending)
+        self.receive(out, false, pending)
     }
 
     /// As [`recvv`](Self::recvv), but what is read stays to be read again (MSG_PEEK).
@@ -59,7 +59,7 @@ impl Socket {
     /// # Errors
     /// As for `recv`.
     pub fn peekv(&self, out: &mut [IoSliceMut<'_>], pending: PendingError) -> Result<usize, Errno> {
-        self.core.receive(out, true, pending)
+        self.receive(out, true, pending)
     }
 
     /// Throws away up to `limit` bytes that wait (MSG_TRUNC); returns how many there were. An error is
@@ -72,7 +72,7 @@ impl Socket {
             return Ok(0);
         }
         loop {
-            let mut state = self.core.readable(false)?;
+            let mut state = self.readable(false)?;
             if state.is_lent_or_posted() {
                 return Err(Errno::BUSY);
             }
@@ -80,15 +80,15 @@ impl Socket {
             if count == 0 {
                 if state.must_ask() {
                     drop(state);
-                    self.core.ask_to_read()?;
+                    self.ask_to_read()?;
                     continue;
                 }
                 if state.is_owed() {
                     drop(state);
-                    self.core.await_owed()?;
+                    self.await_owed()?;
                     continue;
                 }
-                return self.core.end_of(state, pending);
+                return self.end_of(state, pending);
             }
             if state.link.is_none() {
                 return Err(Errno::NOTCONN);
@@ -102,15 +102,54 @@ impl Socket {
 
     /// Bytes that wait to be read (FIONREAD).
     pub fn available(&self) -> u64 {
-        let state = self.core.attach_and_lock();
+        let state = self.attach_and_lock();
         state.receive.waiting() + state.elsewhere.to_be_had()
     }
 }
 
 impl SocketCore {
+    /// Something was read: sees to it that the engine learns of it.
+    pub(super) fn consumed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if state.receive.waiting() < state.options.readable_from() {
+            self.refresh(&state);
+        }
+        let unannounced = state.receive.unannounced();
+        let Some(link) = &state.link else { return };
+        // Others who wait to read want to know at once.
+        let enough = ANNOUNCE_AFTER.min(state.options.receive_buffer() / 4);
+        if unannounced >= enough || (unannounced > 0 && state.is_shared()) {
+            let (attachment, conn) = (Arc::clone(&link.attachment), link.conn);
+            let total = state.receive.announce();
+            attachment.post_surely(Submission::Consumed { conn, total });
+        } else if !state.owes_announcement {
+            let attachment = Arc::clone(&link.attachment);
+            state.owes_announcement = true;
+            attachment.owe_announcement(self);
+        }
+    }
+
+    /// Tells the engine how far the program has read, if it has not been told since.
+    pub(crate) fn announce_consumption(&self) {
+        let mut state = lock(&self.state);
+        state.owes_announcement = false;
+        let gone = state.closed || state.grant.is_none() || state.phase != Phase::Open;
+        if gone || state.receive.unannounced() == 0 {
+            return;
+        }
+        let total = state.receive.announce();
+        if let Some(link) = &state.link {
+            link.attachment.post_surely(Submission::Consumed {
+                conn: link.conn,
+                total,
+            });
+        }
+    }
+}
+
+impl Socket {
     /// As [`readable`](Self::readable), for whoever wants what follows what is lent; this process is
     /// the reader afterwards if anything waits.
-    pub(super) fn readable_ahead(self: &Arc<Self>) -> Result<MutexGuard<'_, State>, Errno> {
+    pub(super) fn readable_ahead(&self) -> Result<MutexGuard<'_, State>, Errno> {
         loop {
             let state = self.readable(false)?;
             if state.receive.waiting() > state.receive.lent() {
@@ -126,14 +165,14 @@ impl SocketCore {
             // Something waits, and all of it is lent: there may be more in the ring.
             let attachment = Arc::clone(&link.attachment);
             drop(state);
-            attachment.pump(&self.session);
-            return Ok(lock(&self.state));
+            attachment.pump();
+            return Ok(lock(&self.core.state));
         }
     }
 
     /// The state, after a look at what the engine has said if nothing waits to be read, or for one
     /// who looks `beyond` that.
-    fn readable(self: &Arc<Self>, beyond: bool) -> Result<MutexGuard<'_, State>, Errno> {
+    fn readable(&self, beyond: bool) -> Result<MutexGuard<'_, State>, Errno> {
         let state = self.attach_and_lock();
         if state.receive.waiting() > 0 && !beyond || state.phase == Phase::Over {
             return Ok(state);
@@ -144,12 +183,12 @@ impl SocketCore {
         let attachment = Arc::clone(&link.attachment);
         // The pump locks sockets, so none may be held.
         drop(state);
-        attachment.pump(&self.session);
-        Ok(lock(&self.state))
+        attachment.pump();
+        Ok(lock(&self.core.state))
     }
 
     fn receive(
-        self: &Arc<Self>,
+        &self,
         out: &mut [IoSliceMut<'_>],
         peek: bool,
         pending: PendingError,
@@ -196,7 +235,7 @@ impl SocketCore {
                     return Ok(read);
                 }
             } else if state.take_copied(read as u64) {
-                self.consumed(state);
+                self.core.consumed(state);
                 return Ok(read);
             }
         }
@@ -204,7 +243,7 @@ impl SocketCore {
 
     /// What reading gives when no data waits, of a socket in this state.
     pub(super) fn end_of<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         mut state: MutexGuard<'a, State>,
         pending: PendingError,
     ) -> Result<usize, Errno> {
@@ -212,44 +251,7 @@ impl SocketCore {
             state = self.settled_for(state, pending);
         }
         let end = state.at_the_end(pending).unwrap_or(Err(Errno::AGAIN));
-        self.refresh(&state);
+        self.core.refresh(&state);
         end
-    }
-
-    /// Something was read: sees to it that the engine learns of it.
-    pub(super) fn consumed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
-        if state.receive.waiting() < state.options.readable_from() {
-            self.refresh(&state);
-        }
-        let unannounced = state.receive.unannounced();
-        let Some(link) = &state.link else { return };
-        // Others who wait to read want to know at once.
-        let enough = ANNOUNCE_AFTER.min(state.options.receive_buffer() / 4);
-        if unannounced >= enough || (unannounced > 0 && state.is_shared()) {
-            let (attachment, conn) = (Arc::clone(&link.attachment), link.conn);
-            let total = state.receive.announce();
-            attachment.post_surely(Submission::Consumed { conn, total });
-        } else if !state.owes_announcement {
-            let attachment = Arc::clone(&link.attachment);
-            state.owes_announcement = true;
-            attachment.owe_announcement(self);
-        }
-    }
-
-    /// Tells the engine how far the program has read, if it has not been told since.
-    pub(crate) fn announce_consumption(&self) {
-        let mut state = lock(&self.state);
-        state.owes_announcement = false;
-        let gone = state.closed || state.grant.is_none() || state.phase != Phase::Open;
-        if gone || state.receive.unannounced() == 0 {
-            return;
-        }
-        let total = state.receive.announce();
-        if let Some(link) = &state.link {
-            link.attachment.post_surely(Submission::Consumed {
-                conn: link.conn,
-                total,
-            });
-        }
     }
 }

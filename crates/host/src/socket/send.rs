@@ -119,7 +119,7 @@ impl Socket {
     ) -> Result<usize, Errno> {
         let total = parts.iter().map(|part| part.len()).sum();
         let fill = gather(parts.iter().map(|part| &**part), queue_pair::copy_in);
-        self.core.send_with(total, more, pending, fill)
+        self.write_with(total, more, pending, fill)
     }
 
     /// Writes up to `total` bytes that `fill` puts into the send area itself, a stretch at a time:
@@ -134,7 +134,7 @@ impl Socket {
         more: bool,
         fill: impl FnMut(&[AtomicU8]) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
-        self.core.send_with(total, more, PendingError::Take, fill)
+        self.write_with(total, more, PendingError::Take, fill)
     }
 
     /// Sends up to `total` bytes of `file` from `offset` on, straight from the file into the send
@@ -159,13 +159,13 @@ impl Socket {
 
     /// Whether a write would be refused now. An error that waits to be reported goes on waiting.
     pub fn refuses_writes(&self) -> bool {
-        let state = self.core.well_informed();
+        let state = self.well_informed();
         state.error.is_some() || state.write_shut || state.phase == Phase::Over
     }
 
     /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).
     pub fn unsent(&self) -> u64 {
-        self.core.attach_and_lock().send.in_flight()
+        self.attach_and_lock().send.in_flight()
     }
 }
 
@@ -178,14 +178,16 @@ impl SocketCore {
         {
             state.listed_as_starved = true;
             if link.attachment.starve(self) {
-                self.session.nudges.nudge_all();
+                self.nudges.nudge_all();
             }
         }
     }
+}
 
+impl Socket {
     /// The state, after a look at what the engine has said, if it has said anything: a program that only
     /// writes hears of a reset nowhere else.
-    fn well_informed(self: &Arc<Self>) -> MutexGuard<'_, State> {
+    fn well_informed(&self) -> MutexGuard<'_, State> {
         let state = self.attach_and_lock();
         let link = state.link.as_ref();
         let Some(link) = link.filter(|link| link.attachment.has_news()) else {
@@ -194,7 +196,7 @@ impl SocketCore {
         let attachment = Arc::clone(&link.attachment);
         // The pump locks sockets, so none may be held.
         drop(state);
-        attachment.pump(&self.session);
+        attachment.pump();
         self.attach_and_lock()
     }
 
@@ -203,7 +205,7 @@ impl SocketCore {
     /// # Errors
     /// As for [`send`](Socket::send).
     pub(super) fn sendable<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         state: MutexGuard<'a, State>,
     ) -> Result<MutexGuard<'a, State>, Errno> {
         self.sendable_for(state, PendingError::Take)
@@ -211,7 +213,7 @@ impl SocketCore {
 
     /// As [`sendable`](Self::sendable), where the caller does this with an error.
     fn sendable_for<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         state: MutexGuard<'a, State>,
         pending: PendingError,
     ) -> Result<MutexGuard<'a, State>, Errno> {
@@ -219,14 +221,15 @@ impl SocketCore {
         match state.may_send(pending) {
             Ok(()) => Ok(state),
             Err(errno) => {
-                self.refresh(&state);
+                self.core.refresh(&state);
                 Err(errno)
             }
         }
     }
 
-    fn send_with(
-        self: &Arc<Self>,
+    /// As [`send_with`](Self::send_with), where the caller does this with an error.
+    fn write_with(
+        &self,
         total: usize,
         more: bool,
         pending: PendingError,
@@ -243,7 +246,7 @@ impl SocketCore {
         }
         let mut sent = 0;
         let mut stop = None;
-        let followed = self.room.is_followed(more);
+        let followed = self.core.room.is_followed(more);
         state.starved = false;
         let total = match state.syn {
             Syn::Waits(room) => total.min(room.into()),
@@ -295,8 +298,8 @@ impl SocketCore {
             // It has left with these, or will.
             state.syn = Syn::Ordinary;
         }
-        self.list_if_starved(state);
-        self.refresh(state);
+        self.core.list_if_starved(state);
+        self.core.refresh(state);
         match stop {
             Some(errno) if sent == 0 => Err(errno),
             _ => Ok(sent),

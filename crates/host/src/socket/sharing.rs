@@ -11,8 +11,8 @@ use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 
 use super::elsewhere::{Elsewhere, NEVER_ALONE};
-use super::{Link, Phase, SocketCore, State, Syn};
-use crate::attachment::{Attachment, RUNS_WITHIN};
+use super::{Attachment, Link, Phase, Socket, SocketCore, State, Syn};
+use crate::attachment::RUNS_WITHIN;
 use crate::clock::monotonic_ns;
 use crate::lock::lock;
 use crate::readiness::Readiness;
@@ -134,69 +134,6 @@ impl State {
 }
 
 impl SocketCore {
-    /// Asks the engine to be the reader, and waits for the answer: for the engine, never for another
-    /// process. One that does not run answers later. Until then there is nothing to read.
-    ///
-    /// # Errors
-    /// `EAGAIN`: the engine finds no memory of this process for what waits, or does not run just now.
-    /// `ECONNRESET`: it is gone.
-    pub(super) fn ask_to_read(self: &Arc<Self>) -> Result<(), Errno> {
-        let before = {
-            let mut state = lock(&self.state);
-            // Of one that has failed, who waits is not held up by its readiness.
-            if state.elsewhere.is_late && state.phase != Phase::Over {
-                return Err(Errno::AGAIN);
-            }
-            let before = state.elsewhere.answers;
-            if !state.elsewhere.asked {
-                let Some(Link { attachment, conn }) = &state.link else {
-                    return Err(Errno::CONNRESET);
-                };
-                attachment.post_surely(Submission::Acquire { conn: *conn });
-                state.elsewhere.asked = true;
-            }
-            before
-        };
-        loop {
-            let waited = self.wait_for_engine(RUNS_WITHIN, || {
-                let state = lock(&self.state);
-                let answered = state.elsewhere.answers != before;
-                (answered || !state.is_known()).then_some(state.elsewhere.refused)
-            });
-            match waited {
-                // A signal does not end it: the answer is on its way.
-                Err(Errno::INTR) => {}
-                Err(Errno::TIMEDOUT) => {
-                    let mut state = lock(&self.state);
-                    if state.elsewhere.answers == before && state.is_known() {
-                        state.elsewhere.is_late = true;
-                        self.refresh(&state);
-                    }
-                    return Err(Errno::AGAIN);
-                }
-                Err(errno) => return Err(errno),
-                Ok(None) => return Ok(()),
-                Ok(Some(errno)) => return Err(errno),
-            }
-        }
-    }
-
-    /// Waits until what the engine has given to this process is here.
-    ///
-    /// # Errors
-    /// `EAGAIN`: the engine does not run just now.
-    pub(super) fn await_owed(self: &Arc<Self>) -> Result<(), Errno> {
-        loop {
-            let waited =
-                self.wait_for_engine(RUNS_WITHIN, || (!lock(&self.state).is_owed()).then_some(()));
-            match waited {
-                Err(Errno::INTR) => {}
-                Err(Errno::TIMEDOUT) => return Err(Errno::AGAIN),
-                other => return other,
-            }
-        }
-    }
-
     /// This process reads from now on, from `consumed` bytes of the stream on. Called by the pumping
     /// thread, as what follows.
     pub(crate) fn granted(
@@ -262,8 +199,7 @@ impl SocketCore {
     pub(crate) fn read_elsewhere(
         &self,
         attachment: &Attachment,
-        unread: u64,
-        received: u64,
+        (unread, received): (u64, u64),
         acked: u64,
         peer_closed: bool,
     ) -> Result<(), Violation> {
@@ -340,5 +276,71 @@ impl SocketCore {
         self.refresh(&state);
         drop(state);
         self.happened(Readiness(u32::MAX));
+    }
+}
+
+impl Socket {
+    /// Asks the engine to be the reader, and waits for the answer: for the engine, never for another
+    /// process. One that does not run answers later. Until then there is nothing to read.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the engine finds no memory of this process for what waits, or does not run just now.
+    /// `ECONNRESET`: it is gone.
+    pub(super) fn ask_to_read(&self) -> Result<(), Errno> {
+        let before = {
+            let mut state = lock(&self.core.state);
+            // Of one that has failed, who waits is not held up by its readiness.
+            if state.elsewhere.is_late && state.phase != Phase::Over {
+                return Err(Errno::AGAIN);
+            }
+            let before = state.elsewhere.answers;
+            if !state.elsewhere.asked {
+                let Some(Link { attachment, conn }) = &state.link else {
+                    return Err(Errno::CONNRESET);
+                };
+                attachment.post_surely(Submission::Acquire { conn: *conn });
+                state.elsewhere.asked = true;
+            }
+            before
+        };
+        loop {
+            let waited = self.wait_for_engine(RUNS_WITHIN, || {
+                let state = lock(&self.core.state);
+                let answered = state.elsewhere.answers != before;
+                (answered || !state.is_known()).then_some(state.elsewhere.refused)
+            });
+            match waited {
+                // A signal does not end it: the answer is on its way.
+                Err(Errno::INTR) => {}
+                Err(Errno::TIMEDOUT) => {
+                    let mut state = lock(&self.core.state);
+                    if state.elsewhere.answers == before && state.is_known() {
+                        state.elsewhere.is_late = true;
+                        self.core.refresh(&state);
+                    }
+                    return Err(Errno::AGAIN);
+                }
+                Err(errno) => return Err(errno),
+                Ok(None) => return Ok(()),
+                Ok(Some(errno)) => return Err(errno),
+            }
+        }
+    }
+
+    /// Waits until what the engine has given to this process is here.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the engine does not run just now.
+    pub(super) fn await_owed(&self) -> Result<(), Errno> {
+        loop {
+            let waited = self.wait_for_engine(RUNS_WITHIN, || {
+                (!lock(&self.core.state).is_owed()).then_some(())
+            });
+            match waited {
+                Err(Errno::INTR) => {}
+                Err(Errno::TIMEDOUT) => return Err(Errno::AGAIN),
+                other => return other,
+            }
+        }
     }
 }

@@ -10,8 +10,7 @@ use std::time::Duration;
 use queue_pair::{ConnRef, Submission};
 use rustix::io::Errno;
 
-use super::{Phase, Socket, SocketCore, Syn};
-use crate::attachment::Attachment;
+use super::{Attachment, Phase, Socket, SocketCore, Syn};
 use crate::lock::lock;
 
 /// The first version of the protocol in which a SYN that waits can be let go without data.
@@ -60,7 +59,7 @@ impl Socket {
     /// Lets a SYN go that waits for data, without any. False: none waits, or the engine knows no other way
     /// than to write.
     pub fn let_syn_go(&self) -> bool {
-        let mut state = self.core.attach_and_lock();
+        let mut state = self.attach_and_lock();
         let (Syn::Waits(_), Some(link)) = (state.syn, &state.link) else {
             return false;
         };
@@ -79,7 +78,7 @@ impl Socket {
         let state = || lock(&self.core.state).syn;
         loop {
             let told = || (state() != Syn::Asked).then_some(());
-            match self.core.wait_for_engine(limit, told) {
+            match self.wait_for_engine(limit, told) {
                 // The answer is on its way: a signal does not end it.
                 Err(Errno::INTR) => {}
                 _ => return self.holds_syn(),

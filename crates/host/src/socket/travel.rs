@@ -11,10 +11,11 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 
 use super::elsewhere::{Elsewhere, NEVER_ALONE};
-use super::{Link, Phase, Socket, SocketCore, State};
-use crate::attachment::{ANSWER_WITHIN, Attachment};
+use super::{Attachment, Link, Phase, Socket, SocketCore, State};
+use crate::attachment::ANSWER_WITHIN;
 use crate::lock::lock;
-use crate::session::{Session, SessionCore};
+use crate::nudge::Nudges;
+use crate::session::Session;
 
 /// Among what is read back of a socket: SO_ERROR is 0, though its connection has ended with an error. That was
 /// reported, and whoever has the descriptor next is not to hear of it again. Level, name, value.
@@ -28,7 +29,7 @@ impl Socket {
     /// `ENOTCONN`: there is no connection. `ETOOMANYREFS`: too many are under way. `ECONNRESET`: the
     /// engine is gone.
     pub fn ticket(&self, mut carried: Carried) -> Result<OwnedFd, Errno> {
-        let mut state = self.core.attach_and_lock();
+        let mut state = self.attach_and_lock();
         let Some(Link { attachment, conn }) = &state.link else {
             return Err(Errno::NOTCONN);
         };
@@ -71,18 +72,18 @@ impl Session {
         let core = self.core();
         let attachment = core.attachment().ok_or(Errno::CONNREFUSED)?;
         let shown = rustix::io::fcntl_dupfd_cloexec(ticket, 0)?;
-        let (socket, mut carried) = attachment.claim(core, shown)?;
+        let (socket, mut carried) = attachment.claim(shown)?;
         carried.kept.retain(|it| *it != ERROR_WAS_REPORTED);
         // What the engine has said of it by now is known when this returns.
-        attachment.pump_surely(core);
-        Ok((Socket { core: socket }, carried))
+        attachment.pump_surely();
+        Ok((Socket::new(socket, core), carried))
     }
 }
 
 impl SocketCore {
     /// The socket of a connection that came by a ticket. Another process reads it, until it asks.
     pub(crate) fn claimed(
-        session: &Arc<SessionCore>,
+        nudges: &Arc<Nudges>,
         attachment: &Arc<Attachment>,
         conn: ConnRef,
         [local, peer]: [std::net::SocketAddr; 2],
@@ -96,7 +97,7 @@ impl SocketCore {
         state.error_was_reported = carried.kept.contains(&ERROR_WAS_REPORTED);
         state.options.take_carried(carried);
         let ready = state.readiness();
-        let core = Self::new(session, state);
+        let core = Self::new(nudges, state);
         core.source.0.set(ready);
         core
     }

@@ -9,8 +9,7 @@ use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
 
-use super::{PendingError, Phase, Socket, SocketCore};
-use crate::attachment::Attachment;
+use super::{Attachment, PendingError, Phase, Socket, SocketCore};
 use crate::lock::lock;
 
 /// Bytes that have arrived. Dropping it without [`release`](Socket::release) keeps its memory, and
@@ -51,13 +50,13 @@ impl Socket {
     /// # Errors
     /// As for [`recv`](Self::recv), whose 0 at the end of the stream is `None` here.
     pub fn view(&self, limit: usize) -> Result<Option<View>, Errno> {
-        let mut state = self.core.readable_ahead()?;
+        let mut state = self.readable_ahead()?;
         if state.posts.as_ref().is_some_and(|posts| posts.wants()) {
             return Err(Errno::BUSY);
         }
         let lent = state.receive.lend(limit as u64);
         let Some((addr, len, at)) = lent else {
-            return self.core.end_of(state, PendingError::Take).map(|_| None);
+            return self.end_of(state, PendingError::Take).map(|_| None);
         };
         let Some(link) = &state.link else {
             return Err(Errno::NOTCONN);
