@@ -152,3 +152,39 @@ impl Drop for Means {
         self.nudges.leave(&self.nudge);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stand::interrupted;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_rung(nudge: &Nudge) -> bool {
+        let mut fds = [PollFd::new(nudge.fd(), PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
+    }
+
+    /// Its handler may run for long, or never return to where it was.
+    #[test]
+    fn one_that_is_interrupted_has_no_place_in_line_meanwhile() {
+        let (line, nudges) = (Arc::<Line>::default(), Arc::default());
+        let threads = [(); 3].map(|()| {
+            let mut means = Means::new(&nudges, 0).unwrap();
+            means.line = Some(Arc::clone(&line));
+            means
+        });
+        let bells = threads.each_ref().map(|means| Arc::clone(&means.nudge));
+        let rung = || bells.each_ref().map(|nudge| is_rung(nudge));
+        let [mut first, mut second, mut third] = threads;
+        assert!(!first.goes_aside() && second.goes_aside() && third.goes_aside());
+        // The last that asked is this thread's place: the third.
+        interrupted();
+        assert_eq!(rung(), [false; 3]);
+        assert!(!first.goes_aside());
+        interrupted();
+        assert_eq!(rung(), [false, true, false]);
+        assert!(!second.goes_aside() && first.goes_aside() && third.goes_aside());
+        drop(second);
+        assert_eq!(rung(), [true, true, false], "the first is before the third");
+    }
+}
