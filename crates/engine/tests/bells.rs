@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Rung};
-use queue_pair::{ConnRef, bells};
+use queue_pair::{ConnRef, Submission, bells};
 use world::{Host, World};
 
 /// A process with two threads, each with a bell of its own.
@@ -99,6 +99,49 @@ fn of_a_new_connection_nobody_has_named_a_bell() {
     threads.sleep();
     world.serving(&mut threads.host);
     assert_eq!(threads.rung(), [true, true]);
+}
+
+#[test]
+fn a_new_connection_rings_the_bell_that_its_listener_names() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: 64,
+        waits: false,
+    });
+    let mut threads = Threads::of(&mut world, host);
+    let mut names = |threads: &mut Threads, thread: Option<usize>| {
+        let bell = thread.map(|thread| threads.bells[thread].0 as u8);
+        let names = Submission::NameListenersBell { listener, bell };
+        threads.sleep();
+        threads.host.submit(names);
+        world.settle();
+        let by_the_name = threads.rung();
+        threads.sleep();
+        world.connect(&mut threads.host, port);
+        (by_the_name, threads.rung())
+    };
+    let (none, all) = ([false, false], [true, true]);
+    assert_eq!(names(&mut threads, None), (none, all));
+    assert_eq!(names(&mut threads, Some(1)), (none, [false, true]));
+    assert_eq!(names(&mut threads, Some(1)), (none, [false, true]));
+    // Whoever has begun to wait meanwhile may have missed something.
+    assert_eq!(names(&mut threads, Some(0)), (all, [true, false]));
+    assert_eq!(names(&mut threads, None), (all, all));
+}
+
+#[test]
+fn of_a_connection_that_nobody_waits_for_nobody_hears() {
+    let mut world = World::new();
+    let (host, conn, peer) = world.connected();
+    let threads = Threads::of(&mut world, host);
+    bells::name_nobody(threads.host.region.positions.bell(conn.index).unwrap());
+    threads.sleep();
+    world.peer.send(world.now, peer, b"news");
+    world.settle();
+    assert_eq!(threads.rung(), [false, false]);
 }
 
 #[test]

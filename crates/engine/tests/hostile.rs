@@ -204,7 +204,9 @@ fn taking_back_what_was_consumed_ends_the_session() {
 }
 
 #[test]
-fn credit_for_somebody_elses_listener_ends_the_session() {
+fn credit_or_a_bell_for_somebody_elses_listener_ends_the_session() {
+    let (listener, bell) = (77, None);
+    scene().lie(Submission::NameListenersBell { listener, bell });
     scene().lie(Submission::Credit {
         listener: 77,
         total: 1,

@@ -5,7 +5,7 @@
 //! asking costs nothing, and the list of ready sets and threads that want to hear of it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use crate::bell_name::BellName;
@@ -107,7 +107,8 @@ impl Source {
     }
 
     /// Tells the sets that watch that something of `what` has happened: new data, new room, an
-    /// end. This is what an edge-triggered interest sees. Wakes threads that wait. Whether any set watches.
+    /// end. This is what an edge-triggered interest sees. Wakes threads that wait; who waits for a set the engine
+    /// has rung, if it is the engine's news. Whether any set watches.
     pub(crate) fn happened(&self, what: Readiness) -> bool {
         let told = lock(&self.told);
         for watch in told.watches() {
@@ -120,6 +121,20 @@ impl Source {
             threads.iter().for_each(|it| it.ring_if_asleep());
         }
         told.first.is_some()
+    }
+
+    /// Whoever wants to hear of it, and sleeps, is to look around: for what the engine has not rung them for.
+    pub(crate) fn call(&self) {
+        let told = lock(&self.told);
+        for watch in told.watches() {
+            watch.set.call();
+        }
+        let threads = told.threads();
+        if !threads.is_empty() {
+            // Partner: the fence in `Nudges::sleep`.
+            fence(Ordering::SeqCst);
+            threads.iter().for_each(|it| it.ring_if_asleep());
+        }
     }
 
     /// The thread that this nudge wakes wants to hear of it. It must look once more before it sleeps.
@@ -233,6 +248,8 @@ pub(crate) struct Members {
     pub(crate) vacant: Vec<u32>,
     /// Slots that may be ready, in the order in which that was noticed.
     pub(crate) ready: VecDeque<u32>,
+    /// By which all sleep who wait for the set, once they have slept.
+    nudge: Option<Arc<Nudge>>,
 }
 
 /// What the sources that are watched hold of a set.
@@ -241,6 +258,8 @@ pub(crate) struct SetCore {
     /// The length of the list of slots that may be ready, to be read without the lock.
     pub(crate) listed: AtomicUsize,
     pub(crate) nudges: Arc<Nudges>,
+    /// Where the members' nudge lies, to be compared without the lock.
+    pub(crate) sleeper: AtomicPtr<Nudge>,
     /// The [name](BellName::to_word) of the bell by which those sleep who wait for the set.
     pub(crate) bell: AtomicU64,
 }
@@ -266,6 +285,29 @@ impl SetCore {
     /// The bell by which all sleep who wait for the set, if that is known.
     pub(crate) fn bell(&self) -> Option<BellName> {
         BellName::from_word(self.bell.load(Ordering::Relaxed))
+    }
+
+    /// All who wait for the set sleep by this nudge.
+    pub(crate) fn set_nudge(&self, nudge: &Arc<Nudge>) {
+        let at = Arc::as_ptr(nudge).cast_mut();
+        if self.sleeper.load(Ordering::Relaxed) != at {
+            lock(&self.members).nudge = Some(Arc::clone(nudge));
+            self.sleeper.store(at, Ordering::Relaxed);
+        }
+    }
+
+    /// Whoever sleeps until the set has something to report is to look around.
+    pub(crate) fn call(&self) {
+        let nudge = lock(&self.members).nudge.clone();
+        match nudge {
+            Some(nudge) => {
+                // Partner: the fence in `Nudges::sleep`.
+                fence(Ordering::SeqCst);
+                nudge.ring_if_asleep();
+            }
+            // Who is about to sleep for the first time is among all.
+            None => self.nudges.nudge_all(),
+        }
     }
 
     /// Takes out a slot whose source forgets the set.

@@ -183,7 +183,7 @@ impl Listener {
     /// # Errors
     /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
     pub fn wait(&self, limit: Option<Duration>) -> Result<(), Errno> {
-        self.want();
+        self.core.want_in_accept();
         crate::sleep::wait(
             &self.core.session,
             Awaited::ToAccept(self.kernel_socket(), &self.core.line),
@@ -278,5 +278,9 @@ impl Watchable for Listener {
 
     fn unwatched(&self) {
         self.core.want_no_more();
+    }
+
+    fn is_waited_for(&self) {
+        self.core.is_waited_for();
     }
 }

@@ -1,6 +1,6 @@
 //! Sets of sockets of which one asks which are ready, as epoll does it: see [`ReadySet`].
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
@@ -9,7 +9,7 @@ use crate::bell_name::BellName;
 pub use crate::interest::Taken;
 use crate::interest::{Interest, Members, SetCore, Source, Told, Watch};
 use crate::lock::lock;
-use crate::nudge::Nudges;
+use crate::nudge::{Nudge, Nudges};
 use crate::readiness::Readiness;
 
 /// Something of which a ready set can tell when it is ready: a socket or a listener.
@@ -60,13 +60,13 @@ pub struct ReadySet {
 }
 
 impl ReadySet {
-    /// An empty set, which ends the sleep of those in `nudges` when an interest is added or changed
-    /// that is ready at once.
+    /// An empty set. Of `nudges` are those who wait for it.
     pub(crate) fn new(nudges: Arc<Nudges>) -> Self {
         let core = SetCore {
             members: Mutex::default(),
             listed: AtomicUsize::new(0),
             nudges,
+            sleeper: AtomicPtr::default(),
             bell: AtomicU64::new(0),
         };
         Self {
@@ -128,7 +128,7 @@ impl ReadySet {
             Ok(self.list_if_ready(&mut members, source, slot))
         })?;
         if ready {
-            self.core.nudges.nudge_all();
+            self.core.call();
         }
         what.watched();
         Ok(())
@@ -166,7 +166,7 @@ impl ReadySet {
             Ok(self.list_if_ready(&mut members, source, slot))
         })?;
         if ready {
-            self.core.nudges.nudge_all();
+            self.core.call();
         }
         Ok(())
     }
@@ -283,6 +283,11 @@ impl ReadySet {
         if self.core.bell.load(Ordering::Relaxed) != word {
             self.core.bell.store(word, Ordering::Relaxed);
         }
+    }
+
+    /// All who wait for this set sleep by this nudge.
+    pub(crate) fn set_nudge(&self, nudge: &Arc<Nudge>) {
+        self.core.set_nudge(nudge);
     }
 
     /// Whether it has an interest in a source.

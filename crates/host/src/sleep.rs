@@ -139,8 +139,9 @@ impl Sleeper {
     }
 
     /// All who wait for this set sleep by this sleeper, which is armed: for what is in the set alone, the engine
-    /// wakes nobody else of this process.
+    /// wakes nobody else of this process, and neither do its threads. To be said each time that it is armed.
     pub fn serves(&self, set: &ReadySet) {
+        set.set_nudge(&self.means.nudge);
         let bed = self.means.bed.as_ref();
         let bell = bed.and_then(|(attachment, waker)| Some(attachment.bell_name(waker.as_ref()?)));
         set.set_bell(bell);

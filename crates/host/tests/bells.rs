@@ -40,8 +40,8 @@ impl Scene {
         poller
     }
 
-    fn does(&self, act: impl FnOnce(&mut Attached)) {
-        self.engine.host(act);
+    fn does<R>(&self, act: impl FnOnce(&mut Attached) -> R) -> R {
+        self.engine.host(act)
     }
 }
 
@@ -144,6 +144,125 @@ fn who_sleeps_in_the_set_to_which_it_goes_is_called() {
     let mut keys = Vec::new();
     second.collect(8, |event| keys.push(event.key));
     assert_eq!(keys, [2]);
+}
+
+#[test]
+fn nobody_is_woken_for_what_nobody_waits_for_yet() {
+    let scene = Scene::new();
+    let (one, socket) = scene.connection();
+    let mut first = scene.poller(one, &socket);
+    let (conn, accepted) = scene.connection();
+    let second = scene.session.ready_set();
+    let mut sleeper = scene.session.sleeper().unwrap();
+    sleeper.arm();
+    sleeper.serves(&second);
+    sleeps(&mut first);
+    scene.does(|host| host.deliver(conn, b"request"));
+    assert!(!is_rung(&first) && !is_called(&sleeper));
+    // It goes to a set in which a thread sleeps, and that one is woken alone.
+    let wanted = Readiness::IN | Readiness::EDGE;
+    second.add(&accepted, 2, wanted, 2).unwrap();
+    assert!(is_called(&sleeper) && !is_rung(&first));
+    sleeper.disarm(true);
+    scene.session.pump();
+    let mut keys = Vec::new();
+    second.collect(8, |event| keys.push(event.key));
+    assert_eq!(keys, [2]);
+}
+
+#[test]
+fn who_waits_for_what_nobody_has_waited_for_hears_of_what_came_before() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            // By a bell, as `poll` does for several.
+            let mut sleeper = scene.session.sleeper().unwrap();
+            sleeper.arm();
+            scene.does(|host| host.deliver(conn, b"request"));
+            sleeper.hears_of(&socket);
+            let called = is_called(&sleeper);
+            sleeper.hears_no_more_of(&socket);
+            sleeper.disarm(true);
+            called
+        });
+        assert!(waits.join().unwrap());
+    });
+}
+
+#[test]
+fn what_a_program_does_to_a_connection_wakes_who_waits_for_that_alone() {
+    let scene = Scene::new();
+    let (one, socket) = scene.connection();
+    let (two, other) = scene.connection();
+    let mut first = scene.poller(one, &socket);
+    let mut second = scene.poller(two, &other);
+    assert_eq!(other.recv(&mut [0; 16]), Ok(5));
+    sleeps(&mut first);
+    sleeps(&mut second);
+    other.shutdown(host::Shutdown::Read).unwrap();
+    assert!(is_rung(&second) && !is_rung(&first));
+    assert_eq!(wakes(&mut second), [1]);
+    sleeps(&mut second);
+    second
+        .modify(Source::Socket(&other), 1, Readiness::IN)
+        .unwrap();
+    assert!(is_rung(&second) && !is_rung(&first));
+}
+
+#[test]
+fn a_new_connection_rings_the_bell_of_its_listeners_set_alone() {
+    let scene = Scene::new();
+    let (conn, socket) = scene.connection();
+    let mut other = scene.poller(conn, &socket);
+    let mut accepts = Poller::new(&scene.session).unwrap();
+    let source = Source::Listener(&scene.listener);
+    accepts.add(source, 7, Readiness::IN).unwrap();
+    // The bell is known once its thread has slept, and something has come.
+    let offers = |accepts: &mut Poller, other: &mut Poller| {
+        sleeps(accepts);
+        sleeps(other);
+        scene.does(|host| host.hand(1));
+        let rung = [is_rung(accepts), is_rung(other)];
+        wakes(other);
+        assert_eq!(wakes(accepts), [7]);
+        scene.listener.accept_offloaded().unwrap();
+        rung
+    };
+    assert_eq!(offers(&mut accepts, &mut other), [true, true]);
+    for _ in 0..3 {
+        assert_eq!(offers(&mut accepts, &mut other), [true, false]);
+    }
+    // Somebody else waits, too: who it is the engine says to all when it hears of that.
+    sleeps(&mut accepts);
+    let source = Source::Listener(&scene.listener);
+    other.add(source, 8, Readiness::IN).unwrap();
+    scene.does(Attached::submissions);
+    assert!(is_rung(&accepts));
+    wakes(&mut accepts);
+    assert_eq!(offers(&mut accepts, &mut other), [true, true]);
+}
+
+#[test]
+fn who_waits_in_accept_is_rung_beside_a_set() {
+    let scene = Scene::new();
+    let mut poller = Poller::new(&scene.session).unwrap();
+    let source = Source::Listener(&scene.listener);
+    poller.add(source, 7, Readiness::IN).unwrap();
+    sleeps(&mut poller);
+    let first = scene.does(|host| host.hand(1));
+    wakes(&mut poller);
+    scene.listener.accept_offloaded().unwrap();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| scene.listener.wait(Some(HANG)));
+        scene
+            .engine
+            .until(|inner| inner.attached[0].is_armed().then_some(()));
+        // The poller's own thread is busy for as long as you like.
+        let second = scene.does(|host| host.hand(1));
+        assert_ne!(first, second);
+        thread.join().unwrap().unwrap();
+    });
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Set {
         let _ = self.ours.set(ours);
         let ours = self.ours.get().ok_or(Errno::NOMEM)?;
         if self.nested.load(Ordering::Relaxed) {
-            ours.sleep.stay_armed(number)?;
+            ours.sleep.stay_armed(self, number)?;
         }
         self.call_unaware(ours, number)?;
         Ok(ours)
@@ -151,7 +151,7 @@ impl Set {
     pub fn nest(&self, number: c_int) -> Result<(), Errno> {
         self.show_by_number();
         match self.ours.get() {
-            Some(ours) => ours.sleep.stay_armed(number),
+            Some(ours) => ours.sleep.stay_armed(self, number),
             None => Ok(()),
         }
     }

@@ -87,6 +87,8 @@ fn submission() -> impl Strategy<Value = Submission> {
             option,
             value
         }),
+        (any::<u32>(), proptest::option::of(0..64u8))
+            .prop_map(|(listener, bell)| Submission::NameListenersBell { listener, bell }),
         any::<(u32, u32, bool)>().prop_map(|(listener, total, waits)| Submission::Credit {
             listener,
             total,

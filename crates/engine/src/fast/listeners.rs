@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use queue_pair::bells;
 use tcp::{ConnId, Instant, ListenerId};
 
 use crate::exchange::WorkerId;
@@ -30,6 +31,8 @@ pub struct Member {
     pub handed: u32,
     /// It has found none and waits.
     pub waits: bool,
+    /// By which of its doorbells it hears of what it is handed; `None`: by any.
+    pub bell: Option<u8>,
 }
 
 impl Member {
@@ -179,6 +182,7 @@ impl Listener {
             credit: 0,
             handed: 0,
             waits: false,
+            bell: None,
         });
     }
 
@@ -350,6 +354,14 @@ impl Listeners {
         own.map(|member| member.number)
     }
 
+    /// The doorbells by which a member hears of what it is handed, one bit each.
+    pub fn bells_of(&self, name: u32) -> u64 {
+        let listener = self.of_member(name).and_then(|number| self.get(number));
+        let member = listener.and_then(|it| it.members.iter().find(|it| it.number == name));
+        let bell = member.and_then(|member| member.bell);
+        bell.map_or(bells::ALL, |bell| 1 << bell)
+    }
+
     /// The listener that a member accepts from.
     pub fn of_member(&self, name: u32) -> Option<u32> {
         self.by_member.get(&name).copied()
@@ -384,6 +396,13 @@ impl Listeners {
         self.slots[slot] = Some(listener);
         self.live += 1;
         number
+    }
+
+    /// The listener of this number, to be looked at.
+    fn get(&self, number: u32) -> Option<&Listener> {
+        let slot = number & ((1 << SLOT_BITS) - 1);
+        let listener = self.slots.get(slot as usize)?.as_ref()?;
+        (listener.number == number).then_some(listener)
     }
 
     /// The listener of this number.

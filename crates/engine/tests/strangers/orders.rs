@@ -43,7 +43,11 @@ pub fn submission(known: &Known, script: &mut Script<'_>) -> Submission {
             option: script.one_of(&OptionKind::ALL[..]).expect("options"),
             value: script.number(),
         },
-        9..=11 => Submission::Credit {
+        9 => Submission::NameListenersBell {
+            listener: known.listener(script),
+            bell: script.bit().then(|| script.number() as u8 % 64),
+        },
+        10..=11 => Submission::Credit {
             listener: known.listener(script),
             total: script.number() as u32,
             waits: script.bit(),

@@ -379,10 +379,23 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// otherwise all that are armed. Who waits by another looks for news once more after this. Its number, if it is one.
     pub(crate) fn name_bell(&self, place: u32, bell: Option<BellName>) -> Option<u32> {
         let word = self.positions.bell(place).filter(|_| !self.is_parents())?;
-        let bell = bell.filter(|bell| bell.attachment == self.number);
-        let index = bell.map(|bell| bell.index);
+        let index = self.bell_of(bell);
         bells::name(word, index);
         index
+    }
+
+    /// The number of this bell, if it is one of this attachment's.
+    pub(crate) fn bell_of(&self, name: Option<BellName>) -> Option<u32> {
+        let own = name.filter(|bell| bell.attachment == self.number);
+        own.map(|bell| bell.index)
+    }
+
+    /// Nobody waits for news of the connection at `place`: the engine rings nobody for them. Who begins to
+    /// [says so](Self::name_bell), and looks for news after that.
+    pub(crate) fn name_no_bell(&self, place: u32) {
+        if let Some(word) = self.positions.bell(place) {
+            bells::name_nobody(word);
+        }
     }
 
     /// Tells the engine on which core this thread runs. To be called only where the region is mapped.

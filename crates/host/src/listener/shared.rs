@@ -25,6 +25,9 @@ use super::refusal::why_refused;
 /// The first version of the protocol in which an engine can be told who may connect.
 pub(super) const POLICY_SINCE: u32 = 7;
 
+/// The first version of the protocol in which an engine can be told by which doorbell a listener hears.
+const BELLS_SINCE: u32 = 12;
+
 /// How many connections may lie here handed over and not accepted, if nobody has said. Enough that the engine need not
 /// be asked for each, and few enough that several processes on one port share the work.
 const WINDOW: u32 = 32;
@@ -59,6 +62,10 @@ pub(super) struct State {
     taken: u32,
     /// The engine knows that this process has found nothing and waits.
     waits: bool,
+    /// The doorbell by which alone the engine was told to ring for what it offers.
+    bell: Option<u8>,
+    /// Threads have waited in accept, by doorbells of their own.
+    accept_waits: bool,
     /// The engine has been waited for since the first credit: what it had then is here.
     settled: bool,
     /// Accepts from the engine since the kernel had its turn.
@@ -170,7 +177,7 @@ impl ListenerCore {
         state.is_kept =
             !state.policy.is_open() && self.tell_policy(attachment, listener, state.policy).is_ok();
         state.link = Some((Arc::clone(attachment), listener));
-        (state.credit, state.taken, state.waits) = (0, 0, false);
+        (state.credit, state.taken, state.waits, state.bell) = (0, 0, false, None);
         state.settled = false;
         state.give_credit();
         Ok(())
@@ -254,6 +261,7 @@ impl ListenerCore {
     pub(crate) fn want(self: &Arc<Self>) {
         let mut state = self.attach_and_lock();
         state.willing = true;
+        self.name_bell(&mut state);
         state.give_credit();
         if state.settled {
             return;
@@ -266,6 +274,39 @@ impl ListenerCore {
             // A client that waits already is found by the very next look, as in the kernel.
             attachment.settle();
             attachment.pump_surely();
+        }
+    }
+
+    /// Threads of this process wait for connections in accept.
+    pub(super) fn want_in_accept(self: &Arc<Self>) {
+        self.attach_and_lock().accept_waits = true;
+        self.want();
+    }
+
+    /// Says by which doorbell this process hears of what it is offered, if that has changed: that of the set that
+    /// it is in, if nobody else waits. Who begins to and was not reached by the one that was named until now is rung
+    /// by the engine when it hears of this.
+    fn name_bell(&self, state: &mut State) {
+        let Some((attachment, listener)) = &state.link else {
+            return;
+        };
+        let only = attachment.bell_of(self.source.0.only_bell());
+        let bell = only.filter(|_| !state.accept_waits).map(|bell| bell as u8);
+        if bell == state.bell || !attachment.speaks(BELLS_SINCE) {
+            return;
+        }
+        attachment.post_surely(Submission::NameListenersBell {
+            listener: *listener,
+            bell,
+        });
+        state.bell = bell;
+    }
+
+    /// Somebody is told of it from now on.
+    pub(super) fn is_waited_for(&self) {
+        let mut state = lock(&self.state);
+        if !state.closed && !state.is_parents() {
+            self.name_bell(&mut state);
         }
     }
 
@@ -382,6 +423,8 @@ impl Accepts<SocketCore> for ListenerCore {
         }
         state.queue.push_back(socket);
         state.waits = false;
+        // By now the threads of the set have slept.
+        self.name_bell(&mut state);
         self.source.0.set(Readiness::IN | Readiness::RDNORM);
         drop(state);
         self.source.0.happened(Readiness::IN | Readiness::RDNORM);

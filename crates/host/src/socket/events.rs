@@ -252,7 +252,7 @@ impl SocketCore {
         if !news.is_empty() {
             self.happened(news);
             // The engine has rung who waits for the connection of which the memory was.
-            self.nudges.nudge_all();
+            self.source.0.call();
         }
     }
 }

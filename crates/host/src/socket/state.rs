@@ -225,7 +225,7 @@ impl State {
 impl State {
     /// The connection has this name now. What was said of the one that had it before is past.
     pub(super) fn link_to(&mut self, attachment: &Arc<Attachment>, conn: ConnRef) {
-        // Nobody waits for anything of it yet.
+        // Nobody waits for room yet.
         let _ = attachment.mind_room(conn.index);
         attachment.name_bell(conn.index, None);
         self.link = Some(Link {
@@ -273,7 +273,7 @@ impl SocketCore {
     pub(super) fn happened(&self, news: Readiness) {
         let watched = self.source.0.happened(news);
         if watched && self.parks.load(Ordering::SeqCst) {
-            self.nudges.nudge_all();
+            self.source.0.call();
         }
     }
 
@@ -301,7 +301,9 @@ impl SocketCore {
         state.accepted = false;
         state.alone_since = attachment.forks();
         let ready = state.readiness();
+        attachment.name_no_bell(conn.index);
         let core = Self::new(nudges, state);
+        core.bell.is_nobodys();
         core.source.0.set(ready);
         core
     }
@@ -376,7 +378,7 @@ impl SocketCore {
             Some(true) => link.attachment.calm_down(link.conn.index),
             // There may be a thread that sleeps already.
             Some(false) if link.attachment.mind_room(link.conn.index) => {
-                self.nudges.nudge_all();
+                self.source.0.call();
             }
             _ => {}
         }
@@ -393,7 +395,7 @@ impl SocketCore {
         drop(state);
         if !news.is_empty() {
             self.source.0.happened(news);
-            self.nudges.nudge_all();
+            self.source.0.call();
             if let Some((attachment, place)) = parked {
                 attachment.wake_parked(place);
             }
@@ -416,7 +418,7 @@ impl Watchable for SocketCore {
             .is_some_and(|link| self.bell.say(&self.source, |bell| link.name_bell(bell)));
         drop(state);
         if others_were_not_rung {
-            self.nudges.nudge_all();
+            self.source.0.call();
         }
         if self.parks.load(Ordering::SeqCst)
             && let Some((attachment, place)) = self.place_to_park()

@@ -80,6 +80,8 @@ pub struct Attached {
     next: u32,
     /// Submissions that were taken and not looked at.
     taken: Vec<Submission>,
+    /// The bells by which listeners hear, where they have named one.
+    listeners_bells: HashMap<u32, u8>,
 }
 
 #[derive(Default)]
@@ -263,6 +265,7 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
                 place: 0,
                 next: 0,
                 taken: Vec::new(),
+                listeners_bells: HashMap::new(),
             });
             let engine = "fake".to_owned();
             // The tests' connections leave by no interface that there is.
@@ -379,6 +382,15 @@ impl Attached {
             }
             bells = bells::of(bell);
         }
+        if let Completion::Accepted { listener, .. } = completion
+            && let Some(bell) = self.listeners_bells.get(&listener)
+        {
+            bells = 1 << bell;
+        }
+        self.ring(bells);
+    }
+
+    fn ring(&mut self, bells: u64) {
         let sleepers = self.side.sleepers.take(bells);
         for (at, ringer) in self.ringers.iter().enumerate() {
             if sleepers & 1 << at != 0 {
@@ -432,6 +444,7 @@ impl Attached {
 
     /// Hands over a connection of `listener` by this name.
     pub fn offer(&mut self, listener: u32, conn: ConnRef) {
+        self.take();
         self.connections.insert(conn, Connection::default());
         let word = self.side.positions.word(conn.index).unwrap();
         position::offer(word, GRANT, conn.generation);
@@ -552,6 +565,15 @@ impl Attached {
                 let mut bytes = vec![0; len as usize];
                 self.side.send.copy_out(addr, &mut bytes).unwrap();
                 self.connections.get_mut(&conn).unwrap().sent.extend(bytes);
+            }
+            if let Submission::NameListenersBell { listener, bell } = submission {
+                let before = match bell {
+                    Some(bell) => self.listeners_bells.insert(listener, bell),
+                    None => self.listeners_bells.remove(&listener),
+                };
+                if before.is_some_and(|before| Some(before) != bell) {
+                    self.ring(bells::ALL);
+                }
             }
             self.taken.push(submission);
         }

@@ -168,10 +168,7 @@ impl Sleep {
     ) -> Result<Bed, Errno> {
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
-        state.sleeper.arm();
-        if let Some(ours) = set.ours.get() {
-            state.sleeper.serves(&ours.ready);
-        }
+        state.arm(set);
         let beside = news.and_then(|news| state.register_beside(number, news));
         if beside.is_none() || state.always {
             state.register(number)?;
@@ -229,11 +226,11 @@ impl Sleep {
     }
 
     /// From now on the set's own number is readable whenever it has something to report.
-    pub fn stay_armed(&self, set: c_int) -> Result<(), Errno> {
+    pub fn stay_armed(&self, set: &Set, number: c_int) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         state.always = true;
-        state.sleeper.arm();
-        state.register(set)
+        state.arm(set);
+        state.register(number)
     }
 
     /// Wakes one that waits for the kernel's part of the set, and does not know of this sleeper, or where
@@ -290,7 +287,7 @@ impl Sleep {
     fn rest(&self, set: &Set, state: &mut State, rung: bool) {
         state.sleeper.disarm(rung);
         if self.asleep.load(Ordering::Relaxed) > 0 || state.always {
-            state.sleeper.arm();
+            state.arm(set);
         }
         if set.is_familys() && set.in_kernel.any() {
             // They are to come out, and what was to wake them may have been silenced just now.
@@ -308,6 +305,14 @@ impl Sleep {
 }
 
 impl State {
+    /// From now on the sleeper is woken by what happens to the set.
+    fn arm(&mut self, set: &Set) {
+        self.sleeper.arm();
+        if let Some(ours) = set.ours.get() {
+            self.sleeper.serves(&ours.ready);
+        }
+    }
+
     /// Puts the sleeper's descriptors in the program's set, if they are not there. Others that were
     /// there before are closed by now, and with that out of it.
     fn register(&mut self, set: c_int) -> Result<(), Errno> {

@@ -91,6 +91,15 @@ pub enum Submission {
         /// may come here instead.
         waits: bool,
     },
+    /// Of connections that are offered from now on this process hears by one doorbell alone, or by any that is
+    /// armed. When another was named before, all that are armed are rung once: somebody may have begun to wait
+    /// whom it did not reach. Since version 12.
+    NameListenersBell {
+        /// The listener.
+        listener: u32,
+        /// The number of the doorbell, below 64. `None`: any.
+        bell: Option<u8>,
+    },
     /// A connection that was offered and that no accept took: back to the listener's queue.
     GiveBack {
         /// The connection.
@@ -193,6 +202,7 @@ impl Submission {
             Self::SendFile { .. } | Self::ForgetFile { .. } => 8,
             Self::LetSynGo { .. } => 9,
             Self::TakeError { .. } | Self::NonBlocking { .. } => 11,
+            Self::NameListenersBell { .. } => 12,
             Self::SetOption { option, .. } => option.since(),
         }
     }
@@ -291,6 +301,7 @@ const FORGET_FILE: u8 = 14;
 const LET_SYN_GO: u8 = 15;
 const TAKE_ERROR: u8 = 16;
 const NON_BLOCKING: u8 = 17;
+const NAME_LISTENERS_BELL: u8 = 18;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_ABORT: u8 = 1;
@@ -361,6 +372,12 @@ impl Descriptor for Submission {
                     .value(listener)
                     .to_word(),
                 total.into(),
+                0,
+                0,
+            ],
+            Self::NameListenersBell { listener, bell } => [
+                Head::new(NAME_LISTENERS_BELL).value(listener).to_word(),
+                bell.map_or(0, |bell| u64::from(bell) + 1),
                 0,
                 0,
             ],
@@ -487,6 +504,22 @@ impl Descriptor for Submission {
                     listener: head.value,
                     total: entry[1] as u32,
                     waits: head.flags & FLAG_WAITS != 0,
+                })
+            }
+            NAME_LISTENERS_BELL => {
+                head.check(0, false, true)?;
+                unused(&[2, 3])?;
+                check_word(head.kind, 1, entry[1], 0xff)?;
+                let bell = (entry[1] as u8).checked_sub(1);
+                if bell.is_some_and(|bell| u32::from(bell) >= u64::BITS) {
+                    return Err(Violation::UndefinedValue {
+                        field: "bell of a listener",
+                        value: entry[1],
+                    });
+                }
+                Ok(Self::NameListenersBell {
+                    listener: head.value,
+                    bell,
                 })
             }
             GIVE_BACK => {

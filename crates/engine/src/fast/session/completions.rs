@@ -106,12 +106,14 @@ impl Session {
     }
 
     /// Posts everything that the host does not know of `conn`; false if the ring is full before
-    /// that. `ends` is asked for its addresses.
+    /// that. `ends` is asked for its addresses, and `bells_of` by which bells the host hears of what a listener's
+    /// member is handed.
     #[inline]
     pub fn tell(
         &mut self,
         conn: &mut Conn,
         ends: impl FnOnce(ConnId) -> Option<Ends>,
+        bells_of: impl FnOnce(u32) -> u64,
     ) -> Result<bool, Violation> {
         let name = conn_ref(conn.id);
         if conn.flags.tell_accepted || conn.flags.tell_opened {
@@ -138,10 +140,16 @@ impl Session {
             if !self.post(&birth)? {
                 return Ok(false);
             }
+            // What the place's words say is of the connection that had it before.
+            match conn.flags.tell_accepted {
+                true => {
+                    self.asked = true;
+                    self.wants_bells(bells_of(conn.member), News::Urgent);
+                }
+                false => self.wants_ring(None, News::Urgent),
+            }
             conn.flags.tell_accepted = false;
             conn.flags.tell_opened = false;
-            // What the place's words say is of the connection that had it before.
-            self.wants_ring(None, News::Urgent);
         }
         let mut told = Told {
             sent: conn.sent,
@@ -392,6 +400,11 @@ impl Session {
             Some(place) => self.told.push((place, news)),
             None => self.wants_bells(bells::ALL, news),
         }
+    }
+
+    /// Somebody has begun to wait whom the bells that were rung until now may not reach.
+    pub fn ring_all_once(&mut self) {
+        self.wants_bells(bells::ALL, News::Urgent);
     }
 
     /// These are to be rung.

@@ -216,7 +216,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Ok(false);
         }
         let shares = session.shared > 0;
-        let (stack, now) = (&self.stack, self.now);
+        let (stack, listeners, now) = (&self.stack, &self.listeners, self.now);
         let interface = self.network.index();
         let ends = |id| {
             let info = stack.info(now, id)?;
@@ -245,7 +245,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     let read = read.unwrap_or(conn.stream.consumed());
                     session.tell_holder(id, conn, read, ends)?
                 } else if conn.owner == Some(id) {
-                    let told = session.tell(conn, ends)?;
+                    let told = session.tell(conn, ends, |member| listeners.bells_of(member))?;
                     if told {
                         conn.flags.queued = false;
                     }

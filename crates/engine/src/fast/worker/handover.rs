@@ -379,6 +379,28 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(())
     }
 
+    /// A process hears of what it is handed by this bell from now on.
+    pub(super) fn name_listeners_bell(
+        &mut self,
+        id: SessionId,
+        name: u32,
+        bell: Option<u8>,
+    ) -> Result<(), EndReason> {
+        let number = self.listeners.of_member(name);
+        let listener = number.and_then(|number| self.listeners.get_mut(number));
+        let member = listener.and_then(|listener| listener.member_mut(name));
+        let Some(member) = member.filter(|member| member.session == id) else {
+            return Err(EndReason::ForeignListener(name));
+        };
+        let before = std::mem::replace(&mut member.bell, bell);
+        if before.is_some_and(|before| Some(before) != bell)
+            && let Some(session) = self.sessions.get_mut(id)
+        {
+            session.ring_all_once();
+        }
+        Ok(())
+    }
+
     /// Offers the first connection of a listener's queue to a process; false if there is none.
     fn offer_first_to(&mut self, taker: Taker, number: u32, stack_id: ListenerId) -> bool {
         let since = self.stack.waiting_since(stack_id);

@@ -232,6 +232,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 total,
                 waits,
             } => self.credit(id, listener, total, waits),
+            Submission::NameListenersBell { listener, bell } => {
+                self.name_listeners_bell(id, listener, bell)
+            }
             Submission::GiveBack { conn } => self.give_back(id, conn),
             Submission::Connect { token, addr } => self.connect(id, token, addr),
             Submission::Post {
