@@ -12,7 +12,7 @@ use libc::siginfo_t;
 use crate::inside;
 use crate::next::next;
 use crate::raw::sys;
-use crate::start;
+use crate::settings;
 
 /// Highest signal number.
 const SIGNALS: usize = 64;
@@ -128,7 +128,7 @@ fn becomes_default(signal: c_int, word: usize) {
 
 /// Whether handlers of the signal are called by us.
 fn is_ours(signal: c_int) -> bool {
-    start::settings().is_some()
+    settings::get().is_some()
         && (1..=SIGNALS as c_int).contains(&signal)
         && !SYNCHRONOUS.contains(&signal)
 }

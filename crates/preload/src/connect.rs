@@ -19,7 +19,7 @@ use crate::stream::{
 };
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{epoll, fast_open, pool, report, session, signals, start, stdio};
+use crate::{epoll, fast_open, pool, report, session, settings, signals, stdio};
 
 /// The reason that `host` gives for connections within this machine.
 const LOCAL: &str = "the address is of this machine";
@@ -144,7 +144,7 @@ pub fn begin(
 fn leave_to_kernel(fd: c_int, tcp: &Tcp, reason: &'static str) -> Result<bool, Errno> {
     report::left_to_kernel(fd, "connection", reason);
     // What stays on this machine is the kernel's by design, and no failure.
-    if start::strict() && reason != LOCAL {
+    if settings::are_strict() && reason != LOCAL {
         return Err(Errno::OPNOTSUPP);
     }
     // From here on it is the kernel's, without a look of ours at every call.

@@ -17,7 +17,7 @@ use host::{Explanation, LastWords};
 use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
-use crate::start;
+use crate::settings;
 
 /// What makes a program one of the engine's.
 const VARIABLE: &[u8] = b"OUTBOARD_SOCKET=";
@@ -53,7 +53,7 @@ impl Apart {
     /// `environment` is null or a list of strings that ends with null.
     pub unsafe fn of(path: Option<&CStr>, environment: *const *const c_char) -> Option<Self> {
         // SAFETY: as the caller promises.
-        if start::settings().is_none() || !unsafe { is_meant_for_the_engine(environment) } {
+        if settings::get().is_none() || !unsafe { is_meant_for_the_engine(environment) } {
             return None;
         }
         let path = Path::new(OsStr::from_bytes(path?.to_bytes()));
@@ -75,7 +75,7 @@ impl Apart {
 
     /// Whether it must not be executed.
     pub fn is_refused(&self) -> bool {
-        start::strict()
+        settings::are_strict()
     }
 
     /// What there is to say of it, and its kind.
@@ -116,7 +116,7 @@ const STARTED: &str = "started program";
 
 /// The means to say what this process says last.
 pub fn last_words() -> Option<LastWords> {
-    LastWords::to(&start::settings()?.socket)
+    LastWords::to(&settings::get()?.socket)
 }
 
 /// The file that execvp and its kin execute for a name.

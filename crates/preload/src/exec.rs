@@ -21,7 +21,7 @@ use crate::enter::{self, Apart, Fate};
 use crate::raw::{errno, result, set_errno, sys};
 use crate::table::Held;
 use crate::travel::{CONNECTION, Departing, Successor};
-use crate::{inside, numbers, session, start, table};
+use crate::{inside, numbers, session, settings, table};
 
 /// Why the new program's descriptor is of no use.
 const PASSED: &str = "passed through exec: the new program cannot use it";
@@ -170,7 +170,7 @@ pub unsafe fn extend(
     environment: *const *const c_char,
     more: &[c_int],
 ) -> Option<Vec<*const c_char>> {
-    let needed = start::settings().map(|settings| &settings.environment)?;
+    let needed = settings::get().map(|settings| &settings.environment)?;
     if environment.is_null() || !hands_over(more) {
         return None;
     }

@@ -5,7 +5,7 @@
 //! forever. So no ring is made, as on a kernel without io_uring, and programs fall back to epoll and
 //! the calls that are interposed. A ring that the process was handed is left alone.
 
-use crate::{report, start};
+use crate::{report, settings};
 
 /// What `outboard explain` says of it.
 const REFUSED: &str =
@@ -13,7 +13,7 @@ const REFUSED: &str =
 
 /// Whether a ring that is to be made is refused: always, in a program on the engine.
 pub fn is_refused() -> bool {
-    let refused = start::settings().is_some();
+    let refused = settings::get().is_some();
     if refused {
         report::remark(REFUSED);
     }

@@ -42,6 +42,7 @@ mod raw;
 mod report;
 mod select;
 mod session;
+mod settings;
 mod signals;
 mod spawn;
 mod special;

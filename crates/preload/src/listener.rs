@@ -21,7 +21,7 @@ use crate::raw::{result, sys};
 use crate::stream::{Stream, Values, inherited, kernel_name, write_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{blocking, epoll, numbers, pool, report, session, signals, special, start, stdio};
+use crate::{blocking, epoll, numbers, pool, report, session, settings, signals, special, stdio};
 
 /// After so many connections of the engine's in a row the kernel's have their turn.
 const KERNEL_TURN: u32 = 32;
@@ -91,7 +91,7 @@ pub fn listen(fd: c_int, held: &Held, backlog: c_int) -> Result<(), Errno> {
     }
     match announce(fd, tcp, backlog)? {
         Shown::Taken => {}
-        _ if start::strict() => {
+        _ if settings::are_strict() => {
             // SAFETY: ends the listening that the kernel has begun.
             unsafe { sys!(libc::SYS_shutdown, fd, libc::SHUT_RD) };
             return Err(Errno::OPNOTSUPP);
@@ -406,7 +406,7 @@ fn private_socket(family: c_int) -> Result<c_int, Errno> {
             libc::SYS_fcntl,
             low,
             libc::F_DUPFD_CLOEXEC,
-            start::hidden_floor()
+            numbers::hidden_floor()
         )
     });
     match high {

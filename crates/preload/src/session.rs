@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use host::Session;
 
-use crate::{report, start, stdio};
+use crate::{report, settings, stdio};
 
 static SESSION: OnceLock<Session> = OnceLock::new();
 
@@ -20,7 +20,7 @@ pub fn current() -> Option<&'static Session> {
 /// The session, begun now if need be; `None` if there is no engine to go to. An engine that is not
 /// there yet is found when it is.
 pub fn begin() -> Option<&'static Session> {
-    let settings = start::settings()?;
+    let settings = settings::get()?;
     let mut begun = false;
     let session = SESSION.get_or_init(|| {
         begun = true;

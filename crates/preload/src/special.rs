@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, socklen_t};
 use rustix::io::Errno;
 
-use crate::{report, start};
+use crate::{report, settings};
 
 /// What is done about an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Specials {
 /// # Errors
 /// `ENOPROTOOPT`, which is told: the engine has not got it, and the program would not notice.
 pub fn check(level: c_int, name: c_int, listens_here: bool) -> Result<(), Errno> {
-    let Some((_, special)) = find(level, name).filter(|_| start::settings().is_some()) else {
+    let Some((_, special)) = find(level, name).filter(|_| settings::get().is_some()) else {
         return Ok(());
     };
     let too_late = special.treatment == Treatment::Kernel && listens_here;

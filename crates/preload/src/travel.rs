@@ -22,7 +22,7 @@ use crate::raw::{result, sys};
 use crate::stream::{Stream, kernel_value};
 use crate::table::{self, Held};
 use crate::tcp::{self, Tcp};
-use crate::{blocking, epoll, pool, report, session, start, stdio};
+use crate::{blocking, epoll, pool, report, session, settings, stdio};
 
 /// What a connection is called when something is said of it.
 pub const CONNECTION: &str = "connection";
@@ -58,7 +58,7 @@ pub fn ticket_for(fd: c_int, held: &Held) -> Option<OwnedFd> {
 /// claimed, and their numbers stand for connections from then on; sockets that listen are shown to the
 /// engine.
 pub fn arrived(fds: impl Iterator<Item = c_int>) {
-    if start::settings().is_none() {
+    if settings::get().is_none() {
         return;
     }
     let mut tickets = Tickets::default();

@@ -34,7 +34,7 @@ use crate::raw::{result, sys};
 use crate::stream::kernel_value;
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{inside, report, session, start};
+use crate::{inside, report, session, settings};
 
 /// Why another process is not told of a connection.
 const NOT_TOLD: &str = "connections that other processes have not got were put into an epoll set in which these wait, too: they are not told of them";
@@ -339,7 +339,7 @@ pub struct Quiet {
 pub fn before_fork() -> Quiet {
     let mut local = lock(&LOCAL);
     local.sets.retain(|set| set.strong_count() > 0);
-    if !local.sets.is_empty() && start::settings().is_some() {
+    if !local.sets.is_empty() && settings::get().is_some() {
         if FAMILY.get().is_none()
             && !FILTERED.load(Ordering::Relaxed)
             && let Some(family) = Family::new()

@@ -16,7 +16,7 @@ use super::{exports, kernel};
 use crate::epoll::family;
 use crate::next::next;
 use crate::wait::Sleep;
-use crate::{report, session, start, stream};
+use crate::{report, session, settings, stream};
 
 /// What `outboard explain` says of processes to come.
 const NEW_ROOT: &str = "it has changed its root directory: processes that it starts from now on may find no \
@@ -49,7 +49,7 @@ fn before() {
 pub(super) fn before_other_rights() {
     if let Some(session) = session::current()
         && session.is_heir()
-        && !start::settings().is_some_and(|settings| is_for_everybody(&settings.socket))
+        && !settings::get().is_some_and(|settings| is_for_everybody(&settings.socket))
     {
         session.attach_now();
     }

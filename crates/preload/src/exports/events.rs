@@ -8,7 +8,7 @@ use crate::deadline::Patience;
 use crate::next::next_unwinding;
 use crate::raw::libc_return;
 use crate::table::{self, Held};
-use crate::{epoll, poll, select, start};
+use crate::{epoll, poll, select, settings};
 
 /// Bytes of a signal set as the kernel knows it.
 const SIGSET_BYTES: usize = 8;
@@ -16,7 +16,7 @@ const SIGSET_BYTES: usize = 8;
 /// The set with this number, if something of ours may be in it. Without settings nothing is: the set is the kernel's
 /// alone, and a thread that sleeps in it libc's to cancel.
 fn with_ours(number: c_int) -> Option<Held> {
-    start::settings()?;
+    settings::get()?;
     table::get(number)
 }
 
