@@ -8,6 +8,7 @@
 
 use core::ffi::c_int;
 
+use crate::forks;
 use crate::raw::{result, sys};
 use crate::stream::kernel_value;
 use crate::tcp::Tcp;
@@ -31,7 +32,7 @@ pub fn note(fd: c_int, blocks: bool) {
 /// Takes the wish from where it travels: another process that has the listener may have another one since a
 /// fork, and theirs is one flag.
 pub fn look(fd: c_int, tcp: &Tcp) {
-    if crate::fork::happened()
+    if forks::happened()
         && let Ok(blocks) = kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK)
     {
         tcp.set_nonblocking(blocks == 0);

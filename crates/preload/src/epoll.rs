@@ -19,6 +19,7 @@ use libc::epoll_event;
 use rustix::io::Errno;
 
 use crate::description::Content;
+use crate::forks::generation;
 use crate::lock::lock;
 use crate::raw::{result, sys};
 use crate::table::{self, Held};
@@ -35,8 +36,7 @@ mod wait;
 use family::InKernel;
 pub use inherited::{look, look_blindly};
 pub use leaving::{note, show, unshow};
-pub use sleep::next_generation;
-use sleep::{Sleep, generation};
+use sleep::Sleep;
 use unaware::Unaware;
 pub use wait::wait;
 

@@ -5,12 +5,11 @@
 //! hold at that moment are taken before and given back after, so that the child finds them free.
 
 use core::cell::RefCell;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use host::ForkToken;
 
-use crate::epoll::{self, family};
-use crate::{inside, next, pool, report, session, spawn, wait};
+use crate::epoll::family;
+use crate::{forks, inside, next, pool, report, session, spawn, wait};
 
 /// What is carried from before a fork to after it.
 struct Crossing {
@@ -29,14 +28,6 @@ thread_local! {
     static CROSSING: RefCell<Option<Crossing>> = const { RefCell::new(None) };
 }
 
-static HAPPENED: AtomicBool = AtomicBool::new(false);
-
-/// Whether this process, or one that it came from, has forked: another process may have its
-/// connections too.
-pub fn happened() -> bool {
-    HAPPENED.load(Ordering::Relaxed)
-}
-
 /// Registers the handlers.
 pub fn register() {
     // SAFETY: the handlers are fit to be called at any fork.
@@ -46,7 +37,7 @@ pub fn register() {
 extern "C" fn before() {
     // A handler would wait for what is locked here.
     inside::enter();
-    HAPPENED.store(true, Ordering::Relaxed);
+    forks::happens();
     // First: a program that is being started takes connections along.
     let programs = spawn::quiet();
     // Before what follows, as where one that has a set with others learns what they have done.
@@ -100,7 +91,7 @@ extern "C" fn after_in_child() {
     // The session's locks are free by now.
     drop(sets);
     wait::forget_all();
-    epoll::next_generation();
+    forks::next_generation();
     family::after_in_child();
     // One that forks in a handler goes on with the call that this has interrupted.
     if others && inside::holds_nothing() {

@@ -29,6 +29,7 @@ mod exec;
 mod exports;
 mod fast_open;
 mod fork;
+mod forks;
 mod inside;
 mod io_uring;
 mod listener;

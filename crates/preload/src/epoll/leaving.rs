@@ -18,8 +18,8 @@ use host::{Readiness, Taken, notes};
 use libc::epoll_event;
 use rustix::io::Errno;
 
-use super::sleep::generation;
 use super::{Set, kernel_control};
+use crate::forks::generation;
 use crate::numbers::{self, duplicate};
 use crate::table::{self, Held};
 

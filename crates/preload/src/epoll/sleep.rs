@@ -11,7 +11,7 @@
 //! descriptors, and the [news](family::news) of what the others do.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -22,6 +22,7 @@ use self_cell::self_cell;
 
 use super::{Set, family, kernel_control};
 use crate::deadline::Deadline;
+use crate::forks::generation;
 use crate::lock::lock;
 use crate::session;
 
@@ -34,19 +35,6 @@ pub const PROGRAMS: u64 = MARK + 1;
 
 /// What marks the news there.
 pub const NEWS: u64 = MARK + 2;
-
-/// How many forks lie behind this process: a sleeper from before one is the parent's.
-static GENERATION: AtomicU32 = AtomicU32::new(0);
-
-/// In the child of a fork.
-pub fn next_generation() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-}
-
-/// How many forks lie behind this process.
-pub fn generation() -> u32 {
-    GENERATION.load(Ordering::Relaxed)
-}
 
 /// See the [module](self).
 pub struct Sleep {

@@ -14,7 +14,7 @@ use super::StreamRef;
 use crate::buffers::{MOST, Parts, PartsMut};
 use crate::deadline::{Deadline, Patience};
 use crate::raw::{result, sys};
-use crate::{connect, fork, session, signals, wait};
+use crate::{connect, forks, session, signals, wait};
 
 /// How often a peek that waits for many bytes looks how many there are: what is peeked at stays, so
 /// readiness does not tell of more.
@@ -332,7 +332,7 @@ impl StreamRef {
         flags: c_int,
         mut step: impl FnMut(usize) -> Result<Step, Errno>,
     ) -> Result<usize, Errno> {
-        if fork::happened() {
+        if forks::happened() {
             // If another process has used the connection since, it is taken back first.
             session::pump();
         }
