@@ -1,130 +1,17 @@
 //! What the program does about signals: sigaction and its kin.
 //!
-//! The kernel is told to call [`inside::arrived`] for every signal that has a handler; here stands
-//! which one. A program that asks is told its own. Signals that a thread raises by what it does
-//! (SIGSEGV and the like) are the program's alone.
+//! The kernel is told to call [`inside::arrived`] for every signal that has a handler; which one that is
+//! stands in [`handlers`](crate::handlers). A program that asks is told its own. Signals that a thread
+//! raises by what it does (SIGSEGV and the like) are the program's alone.
 
-use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
 
-use libc::siginfo_t;
-
-use crate::inside;
-use crate::next::next;
-use crate::raw::sys;
-use crate::settings;
-
-/// Highest signal number.
-const SIGNALS: usize = 64;
-
-/// Signals that a thread raises by what it does, or by which it ends itself.
-const SYNCHRONOUS: [c_int; 8] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGILL,
-    libc::SIGFPE,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-    libc::SIGABRT,
-    libc::SIGKILL,
-];
-
-/// The same as the kernel's set.
-pub const SYNCHRONOUS_BITS: u64 = {
-    let mut bits = 0;
-    let mut at = 0;
-    while at < SYNCHRONOUS.len() {
-        bits |= 1 << (SYNCHRONOUS[at] - 1);
-        at += 1;
-    }
-    bits
+use crate::handlers::{
+    ADDRESS, INFORMED, ONCE, RESTARTS, SIGNALS, SYNCHRONOUS, is_no_handler, slot, word_of,
 };
-
-/// In a word of [`HANDLERS`], above every address: the handler takes three arguments.
-const INFORMED: usize = 1 << 63;
-/// It is for one signal.
-const ONCE: usize = 1 << 62;
-/// Calls that it interrupts go on.
-const RESTARTS: usize = 1 << 61;
-const ADDRESS: usize = RESTARTS - 1;
-
-/// The program's handlers.
-static HANDLERS: [AtomicUsize; SIGNALS + 1] = [const { AtomicUsize::new(0) }; SIGNALS + 1];
-
-/// A handler of the program.
-pub struct Handler {
-    address: usize,
-    informed: bool,
-    /// Calls that it interrupts go on.
-    pub restarts: bool,
-}
-
-impl Handler {
-    /// Calls it.
-    ///
-    /// # Safety
-    /// As the kernel would.
-    pub unsafe fn call(&self, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        type Informed = unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
-        type Plain = unsafe extern "C-unwind" fn(c_int);
-        // SAFETY: the program gave this address for a function of that type.
-        unsafe {
-            if self.informed {
-                core::mem::transmute::<usize, Informed>(self.address)(signal, info, context);
-            } else {
-                core::mem::transmute::<usize, Plain>(self.address)(signal);
-            }
-        }
-    }
-}
-
-/// The handler of a signal that has come.
-pub fn handler(signal: c_int) -> Option<Handler> {
-    let word = HANDLERS.get(signal as usize)?.load(Ordering::Acquire);
-    if is_no_handler(word & ADDRESS) {
-        return None;
-    }
-    if word & ONCE != 0 {
-        becomes_default(signal, word);
-    }
-    Some(Handler {
-        address: word & ADDRESS,
-        informed: word & INFORMED != 0,
-        restarts: word & RESTARTS != 0,
-    })
-}
-
-/// The handler was for one signal, which has come: what the kernel does then.
-#[cold]
-fn becomes_default(signal: c_int, word: usize) {
-    // The kernel's layout: handler, flags, restorer, mask.
-    let mut action: [u64; 4] = [0; 4];
-    // SAFETY: memory of that layout.
-    unsafe {
-        sys!(
-            libc::SYS_rt_sigaction,
-            signal,
-            0usize,
-            action.as_mut_ptr(),
-            8usize
-        )
-    };
-    action[0] = libc::SIG_DFL as u64;
-    action[1] |= libc::SA_RESETHAND as u32 as u64;
-    if word & INFORMED == 0 {
-        action[1] &= !(libc::SA_SIGINFO as u64);
-    }
-    // SAFETY: as above; the default action calls nothing.
-    unsafe {
-        sys!(
-            libc::SYS_rt_sigaction,
-            signal,
-            action.as_ptr(),
-            0usize,
-            8usize
-        )
-    };
-}
+use crate::next::next;
+use crate::{inside, settings};
 
 /// Whether handlers of the signal are called by us.
 fn is_ours(signal: c_int) -> bool {
@@ -133,20 +20,8 @@ fn is_ours(signal: c_int) -> bool {
         && !SYNCHRONOUS.contains(&signal)
 }
 
-fn is_no_handler(address: usize) -> bool {
-    address == libc::SIG_DFL || address == libc::SIG_IGN
-}
-
 fn ours() -> usize {
     inside::arrived as *const () as usize
-}
-
-fn word_of(address: usize, flags: c_int) -> usize {
-    let bit = |flag, bit| if flags & flag != 0 { bit } else { 0 };
-    address
-        | bit(libc::SA_SIGINFO, INFORMED)
-        | bit(libc::SA_RESETHAND, ONCE)
-        | bit(libc::SA_RESTART, RESTARTS)
 }
 
 /// libc's own.
@@ -169,7 +44,7 @@ pub unsafe fn change(
     if !is_ours(signal) {
         return libcs(signal, new, old);
     }
-    let slot = &HANDLERS[signal as usize];
+    let slot = slot(signal);
     let before = slot.load(Ordering::Acquire);
     // SAFETY: as the caller promises.
     let mut wanted = unsafe { new.as_ref().copied() };
@@ -218,7 +93,7 @@ pub fn interrupts(signal: c_int, does: bool) {
     if !is_ours(signal) {
         return;
     }
-    let slot = &HANDLERS[signal as usize];
+    let slot = slot(signal);
     if does {
         slot.fetch_and(!RESTARTS, Ordering::AcqRel);
     } else {
@@ -235,7 +110,7 @@ pub fn change_by(
     if !is_ours(signal) {
         return libcs_way(signal, handler);
     }
-    let slot = &HANDLERS[signal as usize];
+    let slot = slot(signal);
     let before = slot.load(Ordering::Acquire);
     let told = |former| {
         if former == ours() {

@@ -17,10 +17,9 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use libc::{siginfo_t, ucontext_t};
 use rustix::io::Errno;
 
-use crate::actions;
-use crate::cancel;
 use crate::nap::{look_once_more, nap};
 use crate::raw::{result, sys};
+use crate::{due, handlers};
 
 /// What a thread keeps of itself.
 struct State {
@@ -69,7 +68,7 @@ pub fn enter() {
         let depth = state.depth.get();
         if depth == 0 {
             if state.born.get() == 0 {
-                state.born.set(cancel::birth());
+                state.born.set(due::birth());
             }
             state.at_entry.set(state.handled.get());
         }
@@ -97,7 +96,7 @@ pub fn leave() {
 /// call was interrupted, and is not to sleep. Otherwise what [`wakes`] is given.
 pub fn sleeps() -> Option<u32> {
     // While still inside: a lock is taken for that.
-    if cancel::is_due() {
+    if due::is_due(born()) {
         return None;
     }
     STATE.with(|state| {
@@ -169,7 +168,7 @@ pub(crate) use sleeping;
 pub fn goes_on() -> Option<bool> {
     STATE.with(|state| {
         let (now, before) = (state.handled.get(), state.at_entry.get());
-        if cancel::is_due() || now.ending != before.ending {
+        if due::is_due(born()) || now.ending != before.ending {
             return Some(false);
         }
         state.at_entry.set(now);
@@ -177,8 +176,8 @@ pub fn goes_on() -> Option<bool> {
     })
 }
 
-/// See [`cancel::birth`].
-pub fn born() -> u64 {
+/// See [`due::birth`].
+fn born() -> u64 {
     STATE.with(|state| state.born.get())
 }
 
@@ -210,7 +209,7 @@ pub unsafe extern "C-unwind" fn arrived(signal: c_int, info: *mut siginfo_t, con
     if inside && unsafe { put_back(signal, info, context.cast()) } {
         return;
     }
-    let Some(handler) = actions::handler(signal) else {
+    let Some(handler) = handlers::handler(signal) else {
         return;
     };
     let at_entry = STATE.with(|state| {
@@ -250,7 +249,7 @@ unsafe fn put_back(signal: c_int, info: *mut siginfo_t, context: *mut ucontext_t
         if result(queued).is_err() {
             return false;
         }
-        mask.write(!actions::SYNCHRONOUS_BITS);
+        mask.write(!handlers::SYNCHRONOUS_BITS);
     }
     true
 }

@@ -7,7 +7,7 @@ use super::{exports, unwinding};
 use crate::next::{next, next_unwinding};
 use crate::numbers::{closed_within, handed_out};
 use crate::raw::libc_return;
-use crate::{cancel, spawn, stdio, table};
+use crate::{cancel, due, spawn, stdio, table};
 
 /// The arguments that C does not name lie in registers and on the stack, and a `va_list` says where.
 /// This makes one, as a C compiler would, and calls the function that takes it: the registers are
@@ -57,7 +57,7 @@ macro_rules! around_close {
         let result = if table::get(fd).is_none() {
             $close
         } else {
-            let withheld = cancel::Withheld::new();
+            let withheld = due::Withheld::new();
             let before = table::get(fd);
             let result = $close;
             if let Some(before) = before {
