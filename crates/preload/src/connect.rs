@@ -19,7 +19,7 @@ use crate::stream::{
 };
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{epoll, fast_open, pool, report, session, settings, signals, stdio};
+use crate::{epoll, fast_open, pool, report, session, settings, signals, standard};
 
 /// The reason that `host` gives for connections within this machine.
 const LOCAL: &str = "the address is of this machine";
@@ -132,7 +132,7 @@ pub fn begin(
             tcp.specials.tell();
             tcp.become_stream(stream);
             epoll::move_watches(tcp);
-            (0..3).for_each(stdio::number_changed);
+            (0..3).for_each(standard::number_changed);
             Ok(true)
         }
         Err(ConnectError::KernelsJob(reason)) => leave_to_kernel(fd, tcp, reason),
@@ -221,7 +221,7 @@ fn start_over(held: &Held, stream: &Stream) {
         // Meanwhile the program's wish was kept here alone. All numbers have one file.
         let _ = set_kernel_blocking(fd, !tcp.is_nonblocking());
     }
-    (0..3).for_each(stdio::number_changed);
+    (0..3).for_each(standard::number_changed);
 }
 
 /// connect to an address of no family: the socket is to be connected to nobody. What is a connection is

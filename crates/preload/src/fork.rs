@@ -9,7 +9,7 @@ use core::cell::RefCell;
 use host::ForkToken;
 
 use crate::epoll::family;
-use crate::{forks, inside, next, pool, report, session, spawn, wait};
+use crate::{early, forks, inside, next, pool, session, spawn, wait};
 
 /// What is carried from before a fork to after it.
 struct Crossing {
@@ -17,7 +17,7 @@ struct Crossing {
     /// Other threads may have made calls that are not made in the child.
     others: bool,
     _programs: spawn::Quiet,
-    _reports: report::Quiet,
+    _early: early::Early,
     _pool: pool::Quiet,
     _sleepers: wait::Quiet,
     /// Let go of last: a set that was closed meanwhile goes with it, for which others of these locks are taken.
@@ -43,13 +43,13 @@ extern "C" fn before() {
     // Before what follows, as where one that has a set with others learns what they have done.
     let sets = family::before_fork();
     // Before the session's locks, as where something is said.
-    let reports = report::quiet();
+    let early = early::lines();
     let token = session::current().map(|session| session.before_fork());
     let crossing = Crossing {
         token,
         others: next::has_threads(),
         _programs: programs,
-        _reports: reports,
+        _early: early,
         _pool: pool::quiet(),
         _sleepers: wait::quiet(),
         sets,

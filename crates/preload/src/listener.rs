@@ -21,7 +21,9 @@ use crate::raw::{result, sys};
 use crate::stream::{Stream, Values, inherited, kernel_name, write_address};
 use crate::table::{self, Held};
 use crate::tcp::Tcp;
-use crate::{blocking, epoll, numbers, pool, report, session, settings, signals, special, stdio};
+use crate::{
+    blocking, epoll, numbers, pool, report, session, settings, signals, special, standard,
+};
 
 /// After so many connections of the engine's in a row the kernel's have their turn.
 const KERNEL_TURN: u32 = 32;
@@ -320,7 +322,7 @@ fn offloaded(
         drop(Number(new));
         return Err(Errno::MFILE);
     }
-    stdio::number_changed(new);
+    standard::number_changed(new);
     Ok((new, peer))
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
 use crate::raw::{result, sys};
-use crate::stdio;
+use crate::standard;
 use crate::table::{self, Held};
 
 /// Closes `fd`, ours or the kernel's.
@@ -17,7 +17,7 @@ pub fn close(fd: c_int) -> Result<usize, Errno> {
     let held = table::remove(fd);
     if let Some(held) = &held {
         held.number_closes(fd);
-        stdio::number_changed(fd);
+        standard::number_changed(fd);
     }
     // SAFETY: the program gives up the number.
     let closed = result(unsafe { sys!(libc::SYS_close, fd) });
@@ -36,7 +36,7 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Result<usize, E
         for fd in table::used(first, last) {
             if let Some(held) = table::remove(fd) {
                 held.number_closes(fd);
-                stdio::number_changed(fd);
+                standard::number_changed(fd);
             }
         }
     }
@@ -93,14 +93,14 @@ pub fn duplicated(old: c_int, new: c_int) {
         }
         None => table::handed_out(new),
     }
-    stdio::number_changed(new);
+    standard::number_changed(new);
 }
 
 /// The kernel has handed out `fd`, for something that is not ours.
 pub fn handed_out(fd: c_int) -> c_int {
     if fd >= 0 {
         table::handed_out(fd);
-        stdio::number_changed(fd);
+        standard::number_changed(fd);
     }
     fd
 }
@@ -110,7 +110,7 @@ pub fn closed_within(fd: c_int, before: &Held) {
     if let Some(held) = table::remove_if(fd, before) {
         held.number_closes(fd);
     }
-    stdio::number_changed(fd);
+    standard::number_changed(fd);
 }
 
 /// The numbers that stay open in a program that is executed, of those that are `meant`.

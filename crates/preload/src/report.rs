@@ -3,12 +3,11 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard};
 
-use host::{Listener, Session};
+use host::Listener;
 
-use crate::lock::lock;
-use crate::session;
+use crate::session::CALL;
+use crate::{early, session};
 
 /// Lines that a process says at most in so many seconds: one that connects to its own machine a million
 /// times says nothing new.
@@ -28,12 +27,6 @@ fn has_word() -> bool {
     }
     SAID.fetch_add(1, Ordering::Relaxed) < MOST
 }
-
-/// Calls that were refused while there was no session yet to say so.
-static EARLY: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-
-/// The kind of a line about a call.
-const CALL: &str = "call";
 
 /// The program listens by the descriptor `fd`. What has become of that the session says, to each engine.
 pub fn listens(fd: c_int, listener: &Listener) {
@@ -67,27 +60,10 @@ pub fn unsupported(peer: SocketAddr, what: &str) {
 
 /// Something that this process cannot have, whichever socket it is for: said once.
 pub fn remark(what: &'static str) {
-    let mut early = lock(&EARLY);
+    let mut early = early::lines();
     match session::current() {
         Some(session) => session.remark(CALL, what),
         None if early.len() < host::REMARKS && !early.contains(&what) => early.push(what),
         None => {}
     }
-}
-
-/// The session has begun: it takes over what was to be said before.
-pub fn hand_over(session: &Session) {
-    for what in lock(&EARLY).drain(..) {
-        session.remark(CALL, what);
-    }
-}
-
-/// Keeps other threads from what is to be said, for the time of a fork.
-pub struct Quiet(
-    #[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Vec<&'static str>>,
-);
-
-/// See [`Quiet`].
-pub fn quiet() -> Quiet {
-    Quiet(lock(&EARLY))
 }

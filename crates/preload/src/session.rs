@@ -7,9 +7,21 @@ use std::sync::OnceLock;
 
 use host::Session;
 
-use crate::{report, settings, stdio};
+use crate::{early, settings};
 
 static SESSION: OnceLock<Session> = OnceLock::new();
+
+/// What is to be done before it begins; see [`prepare_by`].
+static PREPARE: OnceLock<fn()> = OnceLock::new();
+
+/// The kind of a line about a call.
+pub const CALL: &str = "call";
+
+/// Has `prepare` called once, before there can be connections. What it makes is made of calls that themselves
+/// need the session, and so it stands above and is told of here.
+pub fn prepare_by(prepare: fn()) {
+    let _ = PREPARE.set(prepare);
+}
 
 /// The session, if the process has one.
 #[inline(always)]
@@ -24,11 +36,15 @@ pub fn begin() -> Option<&'static Session> {
     let mut begun = false;
     let session = SESSION.get_or_init(|| {
         begun = true;
-        stdio::prepare();
+        if let Some(prepare) = PREPARE.get() {
+            prepare();
+        }
         Session::unattached(&settings.socket, &settings.program)
     });
     if begun {
-        report::hand_over(session);
+        for what in early::lines().drain(..) {
+            session.remark(CALL, what);
+        }
     }
     Some(session)
 }

@@ -18,7 +18,7 @@
 //! 8. fork: the parent's prepare handler has the session hold still, the child's lets go of what
 //!    is the parent's. exec: all that is ours is close-on-exec.
 
-use crate::{fork, numbers, session, settings, travel, wait};
+use crate::{fork, numbers, session, settings, stdio, travel, wait};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -44,6 +44,7 @@ extern "C" fn initialise() {
     settings::read();
     fork::register();
     if settings::get().is_some() {
+        session::prepare_by(stdio::prepare);
         host::private_fds::set_floor(numbers::hidden_floor());
         host::sleep_by(host::Sleeps {
             poll: wait::poll,

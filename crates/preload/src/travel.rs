@@ -22,7 +22,7 @@ use crate::raw::{result, sys};
 use crate::stream::{Stream, kernel_value};
 use crate::table::{self, Held};
 use crate::tcp::{self, Tcp};
-use crate::{blocking, epoll, pool, report, session, settings, stdio};
+use crate::{blocking, epoll, pool, report, session, settings, standard};
 
 /// What a connection is called when something is said of it.
 pub const CONNECTION: &str = "connection";
@@ -166,7 +166,7 @@ fn settle(fd: c_int, held: &Held) -> Result<(), Errno> {
     if !table::install(fd, held.clone()) {
         return Err(Errno::MFILE);
     }
-    stdio::number_changed(fd);
+    standard::number_changed(fd);
     Ok(())
 }
 

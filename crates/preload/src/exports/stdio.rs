@@ -7,7 +7,7 @@ use super::{exports, unwinding};
 use crate::next::{next, next_unwinding};
 use crate::numbers::{closed_within, handed_out};
 use crate::raw::libc_return;
-use crate::{cancel, due, spawn, stdio, table};
+use crate::{cancel, due, spawn, standard, stdio, table};
 
 /// The arguments that C does not name lie in registers and on the stack, and a `va_list` says where.
 /// This makes one, as a C compiler would, and calls the function that takes it: the registers are
@@ -52,8 +52,8 @@ macro_rules! with_va_list {
 macro_rules! around_close {
     ($file:expr, $close:expr) => {{
         // SAFETY: the program gives an open file.
-        let fd = unsafe { stdio::number($file) };
-        let was_standard = stdio::forget($file);
+        let fd = unsafe { standard::number($file) };
+        let was_standard = standard::forget($file);
         let result = if table::get(fd).is_none() {
             $close
         } else {
@@ -208,7 +208,7 @@ unsafe fn print_and_free(fd: c_int, text: *mut c_char, length: c_int) -> c_int {
 fn file(file: *mut FILE) -> *mut FILE {
     if !file.is_null() {
         // SAFETY: it has just been opened.
-        handed_out(unsafe { stdio::number(file) });
+        handed_out(unsafe { standard::number(file) });
     }
     file
 }
