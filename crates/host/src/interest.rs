@@ -287,6 +287,15 @@ impl SetCore {
         BellName::from_word(self.bell.load(Ordering::Relaxed))
     }
 
+    /// All who wait for the set sleep by this bell: the engine rings no other of this process for what is in this
+    /// set alone. `None`: it is not one, or not known.
+    pub(crate) fn set_bell(&self, bell: Option<BellName>) {
+        let word = BellName::to_word(bell);
+        if self.bell.load(Ordering::Relaxed) != word {
+            self.bell.store(word, Ordering::Relaxed);
+        }
+    }
+
     /// All who wait for the set sleep by this nudge.
     pub(crate) fn set_nudge(&self, nudge: &Arc<Nudge>) {
         let at = Arc::as_ptr(nudge).cast_mut();

@@ -54,10 +54,12 @@ impl Poller {
     /// # Errors
     /// `EMFILE`, `ENFILE`: there are no more descriptors.
     pub fn new(session: &Session) -> Result<Self, Errno> {
+        let (ready, mut sleeper) = (session.ready_set(), session.sleeper()?);
+        sleeper.serves(&ready);
         Ok(Self {
             session: session.clone(),
-            ready: session.ready_set(),
-            sleeper: session.sleeper()?,
+            ready,
+            sleeper,
             registered: None,
             epoll: Private::new(lift(epoll::create(CreateFlags::CLOEXEC)?)),
             kernel_members: 0,
@@ -211,7 +213,6 @@ impl Poller {
     /// From now on what happens ends a sleep on [`fd`](Self::fd).
     fn arm_sleeper(&mut self) -> Result<(), Errno> {
         self.sleeper.arm();
-        self.sleeper.serves(&self.ready);
         self.register()
     }
 

@@ -1,15 +1,14 @@
 //! Sets of sockets of which one asks which are ready, as epoll does it: see [`ReadySet`].
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use rustix::io::Errno;
 
-use crate::bell_name::BellName;
 pub use crate::interest::Taken;
 use crate::interest::{Interest, Members, SetCore, Source, Told, Watch};
 use crate::lock::lock;
-use crate::nudge::{Nudge, Nudges};
+use crate::nudge::Nudges;
 use crate::readiness::Readiness;
 
 /// Something of which a ready set can tell when it is ready: a socket or a listener.
@@ -276,18 +275,9 @@ impl ReadySet {
         })
     }
 
-    /// All who wait for this set sleep by this bell: the engine rings no other of this process for what is in this
-    /// set alone. `None`: it is not one, or not known.
-    pub(crate) fn set_bell(&self, bell: Option<BellName>) {
-        let word = BellName::to_word(bell);
-        if self.core.bell.load(Ordering::Relaxed) != word {
-            self.core.bell.store(word, Ordering::Relaxed);
-        }
-    }
-
-    /// All who wait for this set sleep by this nudge.
-    pub(crate) fn set_nudge(&self, nudge: &Arc<Nudge>) {
-        self.core.set_nudge(nudge);
+    /// What tells it how those sleep who wait for it, as long as it is there.
+    pub(crate) fn handle(&self) -> Weak<SetCore> {
+        Arc::downgrade(&self.core)
     }
 
     /// Whether it has an interest in a source.

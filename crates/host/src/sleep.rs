@@ -2,7 +2,7 @@
 
 mod means;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use queue_pair::parked::Wants;
@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::around::sleeps;
 use crate::attachment::{Spot, Watch};
+use crate::interest::SetCore;
 use crate::line::Line;
 use crate::ready_set::{ReadySet, Watchable};
 use crate::session::{Session, SessionCore};
@@ -45,6 +46,8 @@ const HEARS_ENGINE_ALONE: Duration = Duration::from_millis(20);
 pub struct Sleeper {
     session: Arc<SessionCore>,
     means: Means,
+    /// The set for which it wakes.
+    serves: Option<Weak<SetCore>>,
 }
 
 impl Session {
@@ -72,7 +75,11 @@ impl Sleeper {
     fn new(session: &Arc<SessionCore>) -> Result<Self, Errno> {
         let means = Means::new(&session.nudges, session.lineage())?;
         let session = Arc::clone(session);
-        Ok(Self { session, means })
+        Ok(Self {
+            session,
+            means,
+            serves: None,
+        })
     }
 
     /// One that was used before, if there is one.
@@ -81,7 +88,11 @@ impl Sleeper {
             return Self::new(session);
         };
         let session = Arc::clone(session);
-        Ok(Self { session, means })
+        Ok(Self {
+            session,
+            means,
+            serves: None,
+        })
     }
 
     /// It is used again by whoever sleeps next.
@@ -136,15 +147,31 @@ impl Sleeper {
             return;
         }
         self.means.arm(self.session.attachment());
+        self.serve();
     }
 
-    /// All who wait for this set sleep by this sleeper, which is armed: for what is in the set alone, the engine
-    /// wakes nobody else of this process, and neither do its threads. To be said each time that it is armed.
-    pub fn serves(&self, set: &ReadySet) {
-        set.set_nudge(&self.means.nudge);
-        let bed = self.means.bed.as_ref();
-        let bell = bed.and_then(|(attachment, waker)| Some(attachment.bell_name(waker.as_ref()?)));
-        set.set_bell(bell);
+    /// All who wait for this set sleep by this sleeper from now on: for what is in the set alone, the engine wakes
+    /// nobody else of this process, and neither do its threads.
+    pub fn serves(&mut self, set: &ReadySet) {
+        self.serves = Some(set.handle());
+        self.serve();
+    }
+
+    /// It serves the set that the other one does, in whose place it is.
+    pub fn serves_as(&mut self, other: &Self) {
+        self.serves.clone_from(&other.serves);
+        self.serve();
+    }
+
+    /// Tells the set how those sleep who wait for it.
+    fn serve(&self) {
+        if let Some(set) = self.serves.as_ref().and_then(Weak::upgrade) {
+            set.set_nudge(&self.means.nudge);
+            let bed = self.means.bed.as_ref();
+            let bell =
+                bed.and_then(|(attachment, waker)| Some(attachment.bell_name(waker.as_ref()?)));
+            set.set_bell(bell);
+        }
     }
 
     /// The descriptors to wait for, all of them for reading.

@@ -115,8 +115,8 @@ fn who_sleeps_already_is_called_for_what_is_added() {
     let _first = scene.poller(conn, &socket);
     let second = scene.session.ready_set();
     let mut sleeper = scene.session.sleeper().unwrap();
-    sleeper.arm();
     sleeper.serves(&second);
+    sleeper.arm();
     // Nothing is ready: it is called all the same.
     let wanted = Readiness::RDHUP | Readiness::EDGE;
     second.add(&socket, 2, wanted, 2).unwrap();
@@ -132,8 +132,8 @@ fn who_sleeps_in_the_set_to_which_it_goes_is_called() {
     assert_eq!(socket.recv(&mut [0; 16]), Ok(5));
     let second = scene.session.ready_set();
     let mut sleeper = scene.session.sleeper().unwrap();
-    sleeper.arm();
     sleeper.serves(&second);
+    sleeper.arm();
     first.remove(Source::Socket(&socket), 1).unwrap();
     scene.does(|host| host.deliver(conn, b"more"));
     let wanted = Readiness::IN | Readiness::EDGE;
@@ -154,8 +154,8 @@ fn nobody_is_woken_for_what_nobody_waits_for_yet() {
     let (conn, accepted) = scene.connection();
     let second = scene.session.ready_set();
     let mut sleeper = scene.session.sleeper().unwrap();
-    sleeper.arm();
     sleeper.serves(&second);
+    sleeper.arm();
     sleeps(&mut first);
     scene.does(|host| host.deliver(conn, b"request"));
     assert!(!is_rung(&first) && !is_called(&sleeper));

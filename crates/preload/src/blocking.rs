@@ -8,10 +8,12 @@
 
 use core::ffi::c_int;
 
+use rustix::io::Errno;
+
 use crate::forks;
+use crate::objects::tcp::Tcp;
+use crate::option_value::kernel_value;
 use crate::raw::{result, sys};
-use crate::stream::kernel_value;
-use crate::tcp::Tcp;
 
 /// Notes that the program wants the listening socket `fd` to block, or not to.
 pub fn note(fd: c_int, blocks: bool) {
@@ -42,4 +44,20 @@ pub fn look(fd: c_int, tcp: &Tcp) {
 /// Whether the program from which the listening socket `fd` comes wanted it to block.
 pub fn is_noted(fd: c_int) -> bool {
     kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK) == Ok(1)
+}
+
+/// Sets or clears O_NONBLOCK in the kernel.
+pub fn set_kernel_blocking(fd: c_int, blocks: bool) -> Result<(), Errno> {
+    // SAFETY: reads and sets flags.
+    unsafe {
+        let flags = result(sys!(libc::SYS_fcntl, fd, libc::F_GETFL))? as c_int;
+        let wanted = match blocks {
+            true => flags & !libc::O_NONBLOCK,
+            false => flags | libc::O_NONBLOCK,
+        };
+        if flags != wanted {
+            result(sys!(libc::SYS_fcntl, fd, libc::F_SETFL, wanted))?;
+        }
+    }
+    Ok(())
 }

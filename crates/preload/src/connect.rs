@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
+use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -9,20 +10,32 @@ use host::{ConnectError, ConnectOptions, FastOpen, Readiness, Session};
 use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
+use crate::address::{kernel_name, read_address};
+use crate::blocking::set_kernel_blocking;
 use crate::deadline::Patience;
 use crate::description::Content;
-use crate::listener::{replace_by_own_socket, set_kernel_blocking};
 use crate::numbers::duplicate;
+use crate::objects::inherited::{Settings, inherited};
+use crate::objects::stream::Stream;
+use crate::objects::tcp::Tcp;
+use crate::option_value::kernel_value;
+use crate::placeholder::replace_by_own_socket;
 use crate::raw::{result, sys};
-use crate::stream::{
-    Settings, Stream, StreamRef, inherited, kernel_name, kernel_value, read_address,
-};
+use crate::stream::StreamRef;
 use crate::table::{self, Held};
-use crate::tcp::Tcp;
-use crate::{epoll, fast_open, pool, report, session, settings, signals, standard};
+use crate::{epoll, report, session, settings, signals, standard};
 
 /// The reason that `host` gives for connections within this machine.
 const LOCAL: &str = "the address is of this machine";
+
+/// How long an engine may take to say whether it waits for data. One that is stopped says so later, and the
+/// socket is writable then.
+pub const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+
+/// Whether the program has set TCP_FASTOPEN_CONNECT on a socket that is not connected.
+pub fn is_fast_open_wanted(fd: c_int) -> bool {
+    kernel_value::<c_int>(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT).is_ok_and(|on| on != 0)
+}
 
 /// connect on a TCP socket of the program. `None`: it is the kernel's to connect.
 ///
@@ -51,7 +64,7 @@ pub unsafe fn connect(
     // SAFETY: as the caller promises.
     let remote = unsafe { read_address(address, length) }?;
     let session = session::begin()?;
-    let deferred = tcp.has_options() && fast_open::is_wanted(fd);
+    let deferred = tcp.has_options() && is_fast_open_wanted(fd);
     let fast_open = match deferred {
         true => FastOpen::Hold,
         false => FastOpen::No,
@@ -63,7 +76,7 @@ pub unsafe fn connect(
     }
     Some(match tcp.stream() {
         // The first write opens it.
-        Some(stream) if deferred && stream.socket.await_syn(fast_open::ANSWER_WITHIN) => {
+        Some(stream) if deferred && stream.socket.await_syn(ANSWER_WITHIN) => {
             stream.opening.store(false, Ordering::Relaxed);
             Ok(0)
         }
@@ -215,7 +228,7 @@ fn start_over(held: &Held, stream: &Stream) {
     }
     let fresh = tcp.afresh();
     epoll::move_back(held, &fresh);
-    let fresh = pool::make(Content::Tcp(fresh));
+    let fresh = Held::new(Content::Tcp(fresh));
     table::replace(held, &fresh);
     if let Some(fd) = table::numbers_of(&fresh).next() {
         // Meanwhile the program's wish was kept here alone. All numbers have one file.

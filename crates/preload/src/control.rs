@@ -4,9 +4,9 @@ use core::ffi::{c_int, c_ulong};
 
 use rustix::io::Errno;
 
+use crate::objects::tcp::Tcp;
 use crate::raw::{result, sys};
 use crate::table::Held;
-use crate::tcp::Tcp;
 use crate::{blocking, numbers};
 
 /// Asks whether the next byte is urgent.

@@ -4,15 +4,72 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_short};
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use host::Readiness;
 
-use crate::epoll::Set;
-use crate::listener::Listening;
-use crate::pool::References;
-use crate::stream::Stream;
-use crate::tcp::Tcp;
+use crate::objects::listening::Listening;
+use crate::objects::set::Set;
+use crate::objects::stream::Stream;
+use crate::objects::tcp::Tcp;
+
+/// How many hold a description: the numbers in the table, and the calls under way.
+pub struct References(AtomicU32);
+
+impl References {
+    /// Counted once, for the one who makes the description.
+    const fn one() -> Self {
+        Self(AtomicU32::new(1))
+    }
+
+    /// One more; the caller holds one already.
+    pub fn acquire(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One more, unless nobody holds any.
+    #[inline(always)]
+    pub fn try_acquire(&self) -> bool {
+        // Acquire: pairs with the Release that made a recycled description anew.
+        self.0
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |count| {
+                (count != 0).then_some(count + 1)
+            })
+            .is_ok()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// In the child of a fork: the holders that are left.
+    pub fn become_count(&self, count: u32) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    /// Counted once, of one that is used again.
+    pub fn begin_again(&self) {
+        self.0.store(1, Ordering::Release);
+    }
+
+    /// Whether there are at most `count` holders.
+    pub fn are_last(&self, count: u32) -> bool {
+        self.0.load(Ordering::Relaxed) <= count
+    }
+
+    /// One less; true for the last.
+    #[inline(always)]
+    pub fn release(&self) -> bool {
+        // Release, then Acquire on the last: what others did with it happened before its end.
+        if self.0.fetch_sub(1, Ordering::Release) != 1 {
+            return false;
+        }
+        core::sync::atomic::fence(Ordering::Acquire);
+        true
+    }
+}
 
 /// See the [module](self).
 pub struct Description {
@@ -35,10 +92,10 @@ pub enum Content {
 unsafe impl Sync for Description {}
 
 impl Description {
-    /// For the pool alone.
-    pub fn new(references: References, content: Content) -> Self {
+    /// For the pool alone; counted once.
+    pub fn new(content: Content) -> Self {
         Self {
-            references,
+            references: References::one(),
             content: UnsafeCell::new(Some(content)),
         }
     }

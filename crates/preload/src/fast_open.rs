@@ -1,30 +1,23 @@
-//! TCP Fast Open of a program that connects (RFC 7413): TCP_FASTOPEN_CONNECT, and a send with MSG_FASTOPEN.
+//! TCP Fast Open of a program that connects (RFC 7413) by a send with MSG_FASTOPEN. What it does by
+//! TCP_FASTOPEN_CONNECT is in [`connect`].
 //!
 //! Without a cookie, and where the engine is not set to it, both are the ordinary handshake, as they are in the
 //! kernel towards a server that gives no cookies.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
-use core::time::Duration;
 
 use host::FastOpen;
 use libc::{IPPROTO_TCP, sockaddr, socklen_t};
 use rustix::io::Errno;
 
+use crate::address::read_address;
+use crate::connect::{self, is_fast_open_wanted};
+use crate::objects::tcp::Tcp;
 use crate::raw::{result, sys};
-use crate::stream::{self, StreamRef, kernel_value, read_address};
+use crate::session;
+use crate::stream::{self, StreamRef};
 use crate::table::{self, Held};
-use crate::tcp::Tcp;
-use crate::{connect, session};
-
-/// How long an engine may take to say whether it waits for data. One that is stopped says so later, and the
-/// socket is writable then.
-pub const ANSWER_WITHIN: Duration = Duration::from_millis(500);
-
-/// Whether the program has set TCP_FASTOPEN_CONNECT on a socket that is not connected.
-pub fn is_wanted(fd: c_int) -> bool {
-    kernel_value::<c_int>(fd, IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT).is_ok_and(|on| on != 0)
-}
 
 /// What comes before a send with MSG_FASTOPEN of `total` bytes to that address. `None`: it is the kernel's.
 ///
@@ -64,7 +57,7 @@ pub unsafe fn before_send(
         let Some(stream) = stream::of(fd) else {
             return Err(Errno::INVAL);
         };
-        if stream.socket.await_syn(ANSWER_WITHIN) {
+        if stream.socket.await_syn(connect::ANSWER_WITHIN) {
             stream.opening.store(false, Ordering::Relaxed);
         } else {
             open(&held, &stream, flags, Errno::INPROGRESS)?;
@@ -94,7 +87,7 @@ fn open(held: &Held, stream: &StreamRef, flags: c_int, otherwise: Errno) -> Resu
 /// Whether the kernel is set to Fast Open for clients (net.ipv4.tcp_fastopen): it lets the option be set, to
 /// what it is, only then.
 fn kernel_allows(fd: c_int) -> bool {
-    let value = c_int::from(is_wanted(fd));
+    let value = c_int::from(is_fast_open_wanted(fd));
     let option = libc::TCP_FASTOPEN_CONNECT;
     // SAFETY: sets an option to what it is.
     let set = unsafe {

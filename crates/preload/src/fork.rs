@@ -9,7 +9,7 @@ use core::cell::RefCell;
 use host::ForkToken;
 
 use crate::epoll::family;
-use crate::{early, forks, inside, next, pool, session, spawn, wait};
+use crate::{early, forks, inside, next, pool, session, spawn, table, wait};
 
 /// What is carried from before a fork to after it.
 struct Crossing {
@@ -95,7 +95,7 @@ extern "C" fn after_in_child() {
     family::after_in_child();
     // One that forks in a handler goes on with the call that this has interrupted.
     if others && inside::holds_nothing() {
-        pool::forget_other_calls();
+        table::forget_other_calls();
     }
     inside::leave();
 }

@@ -5,7 +5,7 @@
 //!
 //! 1. `exports`: the C names. Is the descriptor ours ([`table`])? If not, the system call, made at
 //!    once, with no lock and no allocation.
-//! 2. What a descriptor of ours stands for ([`description`]): a TCP socket ([`tcp`]), which `connect`
+//! 2. What a descriptor of ours stands for ([`description`]): a TCP socket ([`tcp`](objects::tcp)), which `connect`
 //!    ([`connect`]) and `listen` ([`listener`]) make a connection ([`stream`]) or a listener of the
 //!    engine's, or an epoll set ([`epoll`]) with such members. Here is what the kernel does around a
 //!    protocol: waiting, flags, time limits, signals, errno.
@@ -15,7 +15,9 @@
 //! standard library and `rustix` do on our behalf comes back through `exports` or goes by number,
 //! and finds descriptors that are not in the table. How it all starts is listed in [`start`].
 
+mod accept;
 mod actions;
+mod address;
 mod blocking;
 mod buffers;
 mod cancel;
@@ -35,19 +37,25 @@ mod forks;
 mod handlers;
 mod inside;
 mod io_uring;
+mod kernel_epoll;
 mod listener;
 mod lock;
 mod nap;
 mod next;
 mod numbers;
+mod objects;
+mod option_value;
+mod placeholder;
 mod poll;
 mod pool;
 mod raw;
 mod report;
+mod scratch;
 mod select;
 mod session;
 mod settings;
 mod signals;
+mod socket;
 mod spawn;
 mod special;
 mod standard;
@@ -55,6 +63,5 @@ mod start;
 mod stdio;
 mod stream;
 mod table;
-mod tcp;
 mod travel;
 mod wait;

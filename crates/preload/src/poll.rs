@@ -9,9 +9,10 @@ use rustix::io::Errno;
 use crate::deadline::{Deadline, Patience};
 use crate::epoll::family;
 use crate::inside::sleeping;
+use crate::objects::set::bell;
+use crate::objects::stream::Stream;
 use crate::raw::{result, sys};
 use crate::session;
-use crate::stream::Stream;
 use crate::table::{self, Held};
 use crate::wait::Sleep;
 
@@ -184,7 +185,7 @@ fn attend(ours: &[Ours]) -> Option<c_int> {
     let mut news = None;
     for set in sets.filter(|set| set.is_familys()) {
         session::begin();
-        news = family::news();
+        news = bell::news();
         family::attend(set);
     }
     news

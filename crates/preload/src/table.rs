@@ -12,8 +12,10 @@
 use core::ffi::c_int;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
-use crate::description::Description;
+use crate::description::{Content, Description};
+use crate::objects::set::Set;
 use crate::{inside, pool};
 
 /// Numbers from here on are never ours: a socket that gets one stays with the kernel.
@@ -28,8 +30,17 @@ static END: AtomicUsize = AtomicUsize::new(0);
 pub struct Held(&'static Description);
 
 impl Held {
+    /// A new description of `content`.
+    pub fn new(content: Content) -> Self {
+        // A handler would wait for the pool's lock.
+        inside::enter();
+        let held = Self::from_counted(pool::make(content));
+        inside::leave();
+        held
+    }
+
     /// Takes over a reference that was already counted. The thread is [inside] until it is dropped.
-    pub fn from_counted(description: &'static Description) -> Self {
+    fn from_counted(description: &'static Description) -> Self {
         inside::enter();
         Self(description)
     }
@@ -172,8 +183,43 @@ pub fn numbers_of(held: &Held) -> impl Iterator<Item = c_int> {
     used(0, u32::MAX).filter(move |&fd| TABLE[fd as usize].load(Ordering::Relaxed) == address)
 }
 
+/// A number of the set: `before`, if it still is one.
+pub fn number_of_set(set: &Arc<Set>, before: c_int) -> Option<c_int> {
+    let means_it = |number: &c_int| {
+        get(*number).is_some_and(|held| held.epoll().is_some_and(|other| Arc::ptr_eq(other, set)))
+    };
+    core::iter::once(before)
+        .chain(used(0, u32::MAX))
+        .find(means_it)
+}
+
+/// In the child of a fork, whose only thread holds nothing: what the calls of other threads held they
+/// hold in the parent alone. Otherwise what such a call was made on could never end here.
+pub fn forget_other_calls() {
+    let mut named: Vec<usize> = addresses().collect();
+    named.sort_unstable();
+    for description in pool::all() {
+        let counted = description.references.count();
+        if counted == 0 {
+            continue;
+        }
+        let address = core::ptr::from_ref(description) as usize;
+        let from = named.partition_point(|other| *other < address);
+        let until = named.partition_point(|other| *other <= address);
+        let numbers = (until - from) as u32;
+        // A page that is not written to stays the parent's.
+        if numbers != counted {
+            description.references.become_count(numbers.max(1));
+        }
+        if numbers == 0 {
+            // It was about to be given a number, or has just lost its last.
+            drop(Held::from_counted(description));
+        }
+    }
+}
+
 /// Where the descriptions are that numbers refer to, once for each number.
-pub fn addresses() -> impl Iterator<Item = usize> {
+fn addresses() -> impl Iterator<Item = usize> {
     used(0, u32::MAX).map(|fd| TABLE[fd as usize].load(Ordering::Relaxed))
 }
 

@@ -16,13 +16,14 @@ use libc::msghdr;
 use rustix::io::Errno;
 
 use crate::description::Content;
-use crate::listener::{self, replace_by_placeholder};
 use crate::numbers::{self, duplicate};
+use crate::objects::stream::Stream;
+use crate::objects::tcp::Tcp;
+use crate::option_value::kernel_value;
+use crate::placeholder::replace_by_placeholder;
 use crate::raw::{result, sys};
-use crate::stream::{Stream, kernel_value};
 use crate::table::{self, Held};
-use crate::tcp::{self, Tcp};
-use crate::{blocking, epoll, pool, report, session, settings, standard};
+use crate::{blocking, epoll, listener, report, session, settings, socket, standard};
 
 /// What a connection is called when something is said of it.
 pub const CONNECTION: &str = "connection";
@@ -91,7 +92,7 @@ fn of_the_kernel(fd: c_int, family: c_int) {
     // SAFETY: asks for the flags.
     let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFL) }).unwrap_or(0);
     let nonblocking = flags as c_int & libc::O_NONBLOCK != 0;
-    tcp::found(
+    socket::found(
         fd,
         family,
         nonblocking && !(listens && blocking::is_noted(fd)),
@@ -156,7 +157,7 @@ fn claim(shown: BorrowedFd<'_>) -> Result<Held, Errno> {
         libc::AF_INET
     };
     let tcp = Tcp::accepted(family, carried.nonblocking, stream);
-    Ok(pool::make(Content::Tcp(tcp)))
+    Ok(Held::new(Content::Tcp(tcp)))
 }
 
 /// Makes the number of a ticket one of the connection.

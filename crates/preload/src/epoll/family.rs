@@ -1,7 +1,7 @@
 //! Sets that several processes have since a fork.
 //!
 //! The kernel's part of such a set is one. Of our part each process has its own, made alike by the fork. What
-//! a process changes in it from then on it writes into a [log](ChangeLog) in memory that the family shares,
+//! a process changes in it from then on it writes into a [log](host::ChangeLog) in memory that the family shares,
 //! if others have the socket, too; and everyone does the same in his own part before he waits in the set, or
 //! changes it.
 //!
@@ -11,29 +11,25 @@
 //!
 //! A bell that only one process may hear is not in the set itself, where others would be woken by it and could
 //! do nothing about it. Who waits in a set of a family's sleeps *beside* it: in a set of its own, with that
-//! one, the news and the sleeper's bells in it ([`sleep`](super::sleep)).
+//! one, the news and the sleeper's bells in it ([`sleep`](crate::objects::set::sleep)).
 //!
 //! A connection that others do not have is not told of: they have nothing that they could be told of. On the
 //! kernel they would be. That is said, if they wait in the set.
 
 use core::ffi::c_int;
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::HashSet;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use host::private_fds::{Private, lift};
-use host::{Change, ChangeLog, LogReader, Readiness, Taken};
-use libc::epoll_event;
+use host::{Change, LogReader, Readiness, Taken};
 use rustix::io::Errno;
 
-use super::{Set, kernel_control, number_of, sleep};
 use crate::lock::lock;
-use crate::raw::{result, sys};
-use crate::stream::kernel_value;
-use crate::table::{self, Held};
-use crate::tcp::Tcp;
+use crate::objects::set::bell::{self, Family};
+use crate::objects::set::{self, Set};
+use crate::objects::tcp::Tcp;
+use crate::option_value::kernel_value;
+use crate::table::{self, Held, number_of_set};
 use crate::{inside, report, session, settings};
 
 /// Why another process is not told of a connection.
@@ -41,15 +37,6 @@ const NOT_TOLD: &str = "connections that other processes have not got were put i
 
 /// Why a process may not know what is in a set.
 const LOST: &str = "other processes have changed an epoll set more often than is remembered: this one may not know of all that is in it";
-
-/// What the members of a family have in common.
-struct Family {
-    log: &'static ChangeLog,
-    bell: Private<OwnedFd>,
-}
-
-/// From the first fork of a process that has a set.
-static FAMILY: OnceLock<Family> = OnceLock::new();
 
 /// What a process knows for itself.
 struct Local {
@@ -59,8 +46,6 @@ struct Local {
     reader: LogReader,
     /// Its number in the family; 0 if it has none yet.
     process: u32,
-    /// See the [module](self).
-    news: Option<Private<OwnedFd>>,
 }
 
 static LOCAL: Mutex<Local> = Mutex::new(Local {
@@ -68,43 +53,14 @@ static LOCAL: Mutex<Local> = Mutex::new(Local {
     room: 0,
     reader: LogReader::new(),
     process: 0,
-    news: None,
 });
-
-/// System calls are filtered: to make a descriptor might end the process. So none is made, and what it waits in is
-/// as before.
-static FILTERED: AtomicBool = AtomicBool::new(false);
 
 /// It has said that others are not told.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Threads that sleep in the kernel's part of a set, where they do not hear the news. They are counted
-/// before they look whether the set is a family's, so that either they see that, or a fork sees them.
-#[derive(Default)]
-pub struct InKernel(AtomicUsize);
-
-impl InKernel {
-    /// The caller is about to sleep there.
-    pub fn enter(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// It does not any more.
-    pub fn leave(&self) {
-        let less = |count: usize| Some(count.saturating_sub(1));
-        let _ = self
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
-    }
-
-    /// Whether any do.
-    pub fn any(&self) -> bool {
-        self.0.load(Ordering::SeqCst) > 0
-    }
-}
-
-/// A set of the program's, which children will have as well.
-pub fn know(set: &Arc<Set>) {
+/// A new set of the program's, which children will have as well.
+pub fn new_set() -> Arc<Set> {
+    let set = Arc::default();
     // A handler would wait for the lock.
     inside::enter();
     let mut local = lock(&LOCAL);
@@ -112,41 +68,35 @@ pub fn know(set: &Arc<Set>) {
         local.sets.retain(|set| set.strong_count() > 0);
         local.room = (2 * local.sets.len()).max(16);
     }
-    local.sets.push(Arc::downgrade(set));
+    local.sets.push(Arc::downgrade(&set));
     drop(local);
     inside::leave();
-}
-
-/// The process puts itself under a filter of system calls.
-pub fn calls_are_filtered() {
-    FILTERED.store(true, Ordering::Relaxed);
+    set
 }
 
 /// A thread is about to wait in a set that is a family's: others may have changed it, and are to say so
 /// from now on.
 pub fn attend(set: &Set) {
-    let Some(family) = FAMILY.get() else { return };
+    let Some(family) = bell::family() else { return };
     let mut local = lock(&LOCAL);
     let process = local.process(family);
-    family.log.attend(set.family_number(), process);
+    family.log.attend(set.kin.family(), process);
     local.catch_up(family);
 }
 
 /// Does what other members of the family have done, before a set of theirs is changed here.
 pub fn catch_up() {
-    if let Some(family) = FAMILY.get() {
+    if let Some(family) = bell::family() {
         lock(&LOCAL).catch_up(family);
     }
 }
 
-/// As [`catch_up`], after [`news`] were found readable.
+/// As [`catch_up`], after [`news`](bell::news) were found readable.
 pub fn heard() {
-    let Some(family) = FAMILY.get() else { return };
+    let Some(family) = bell::family() else { return };
+    // Before the log is read: what comes then rings anew.
+    bell::take_news();
     let mut local = lock(&LOCAL);
-    if let Some(news) = &local.news {
-        // Before the log is read: what comes then rings anew.
-        consume(news.as_raw_fd());
-    }
     local.catch_up(family);
     // Who was to hear it and does not know our part yet may have missed it by what was consumed here.
     let unaware = |set: Arc<Set>| set.has_ours() && set.unaware.any();
@@ -155,30 +105,10 @@ pub fn heard() {
     }
 }
 
-/// A descriptor that is readable when the family's bell has been rung. `None`: there is none to be had.
-pub fn news() -> Option<c_int> {
-    let family = FAMILY.get().filter(|_| !FILTERED.load(Ordering::Relaxed))?;
-    let mut local = lock(&LOCAL);
-    if local.news.is_none() {
-        let news = new_set()?;
-        let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
-        watch(news.as_raw_fd(), family.bell.as_raw_fd(), edge, 0).ok()?;
-        local.news = Some(news);
-    }
-    local.news.as_ref().map(|news| news.as_raw_fd())
-}
-
-/// Wakes every thread of the family that sleeps in a set of it.
-pub fn ring() {
-    if let Some(family) = FAMILY.get() {
-        family.ring();
-    }
-}
-
 /// This process has changed an interest in a set of its family's. `wanted` is `None` if it was taken out.
 pub fn changed(set: &Set, (fd, tcp): (c_int, &Tcp), wanted: Option<Readiness>, data: u64) {
-    let Some(family) = FAMILY.get() else { return };
-    let number = set.family_number();
+    let Some(family) = bell::family() else { return };
+    let number = set.kin.family();
     let process = lock(&LOCAL).process(family);
     let socket = match identity(fd, tcp) {
         Some(socket) if others_have(tcp) => socket,
@@ -222,43 +152,6 @@ fn identity(fd: c_int, tcp: &Tcp) -> Option<u64> {
     (number != 0).then_some(number)
 }
 
-impl Family {
-    fn new() -> Option<Self> {
-        let length = size_of::<ChangeLog>();
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let how = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        // SAFETY: makes new memory, which is never given back.
-        let log = result(unsafe { sys!(libc::SYS_mmap, 0usize, length, access, how, -1, 0usize) })
-            .ok()? as *const ChangeLog;
-        let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
-        // SAFETY: makes a descriptor, which is nobody else's.
-        let bell = unsafe {
-            let fd = result(sys!(libc::SYS_eventfd2, 0usize, flags)).ok()?;
-            OwnedFd::from_raw_fd(fd as c_int)
-        };
-        Some(Self {
-            // SAFETY: so much memory is there for good, aligned to a page. It consists of atomics alone, of
-            // which zeros are some.
-            log: unsafe { &*log },
-            bell: Private::new(lift(bell)),
-        })
-    }
-
-    fn ring(&self) {
-        let one = 1u64;
-        // It fails only when the counter is full, which takes longer than any family lives.
-        // SAFETY: a word of the caller's.
-        unsafe {
-            sys!(
-                libc::SYS_write,
-                self.bell.as_raw_fd(),
-                &raw const one,
-                8usize
-            )
-        };
-    }
-}
-
 impl Local {
     fn process(&mut self, family: &Family) -> u32 {
         if self.process == 0 {
@@ -285,7 +178,7 @@ impl Local {
         changes.retain(|it: &Change| decided.insert((it.set, it.socket, it.key)));
         changes.retain(|it| it.author != self.process);
         for change in changes.iter().rev() {
-            let of_family = |set: &Arc<Set>| set.family_number() == change.set;
+            let of_family = |set: &Arc<Set>| set.kin.family() == change.set;
             if let Some(set) = self.living().find(of_family) {
                 // Whom this process has not got it cannot be told of.
                 let _ = follow(&set, change);
@@ -297,7 +190,7 @@ impl Local {
 /// Does in this process what another has done.
 fn follow(set: &Arc<Set>, change: &Change) -> Option<()> {
     let held = find(change.socket)?;
-    let number = number_of(set, -1)?;
+    let number = number_of_set(set, -1)?;
     session::begin()?;
     let ready = &set.ours(number).ok()?.ready;
     let taken = |wanted| Taken {
@@ -332,45 +225,46 @@ fn find(socket: u64) -> Option<Held> {
 #[expect(dead_code, reason = "held, not used")]
 pub struct Quiet {
     local: MutexGuard<'static, Local>,
-    sleepers: sleep::Quiet,
+    sleepers: set::Quiet,
+    news: bell::Quiet,
 }
 
 /// Before a fork. The sets that there are the child has, too.
 pub fn before_fork() -> Quiet {
     let mut local = lock(&LOCAL);
     local.sets.retain(|set| set.strong_count() > 0);
-    if !local.sets.is_empty() && settings::get().is_some() {
-        if FAMILY.get().is_none()
-            && !FILTERED.load(Ordering::Relaxed)
-            && let Some(family) = Family::new()
-        {
-            let _ = FAMILY.set(family);
-        }
-        if let Some(family) = FAMILY.get() {
-            // What was done by now, the child has done.
-            local.catch_up(family);
-            for set in local.living().filter(|set| !set.is_familys()) {
-                set.join_family(family.log.new_set());
-            }
+    if !local.sets.is_empty()
+        && settings::get().is_some()
+        && let Some(family) = bell::establish()
+    {
+        // What was done by now, the child has done.
+        local.catch_up(family);
+        for set in local.living().filter(|set| !set.kin.are_there()) {
+            set.kin.join(family.log.new_set());
         }
     }
     // After what is known here, and before the session's: so it is where one is about to sleep.
-    let sleepers = sleep::quiet(local.living().collect());
-    Quiet { local, sleepers }
+    let sleepers = set::quiet(local.living().collect());
+    let news = bell::quiet();
+    Quiet {
+        local,
+        sleepers,
+        news,
+    }
 }
 
 /// After a fork, in the parent: threads that sleep where they do not hear the news come out, and what wakes
 /// this process alone does so beside its sets.
 pub fn after_in_parent() {
-    if FAMILY.get().is_none() {
+    if bell::family().is_none() {
         return;
     }
     let sets: Vec<Arc<Set>> = lock(&LOCAL).living().collect();
     for set in sets {
-        let asleep = set.in_kernel.any();
+        let asleep = set.kin.in_kernel.any();
         let in_it = || set.ours.get().is_some_and(|ours| ours.sleep.is_in_set());
         if (asleep || in_it())
-            && let Some(number) = number_of(&set, -1)
+            && let Some(number) = number_of_set(&set, -1)
         {
             let _ = come_out(&set, number, asleep);
         }
@@ -382,7 +276,7 @@ pub fn call_all() {
     let sets: Vec<Arc<Set>> = lock(&LOCAL).living().collect();
     for set in sets {
         if set.unaware.any()
-            && let Some(number) = number_of(&set, -1)
+            && let Some(number) = number_of_set(&set, -1)
         {
             // These hear of nothing else.
             let _ = come_out(&set, number, true);
@@ -397,7 +291,7 @@ fn come_out(set: &Set, number: c_int, asleep: bool) -> Result<(), Errno> {
     session::begin().ok_or(Errno::NOMEM)?;
     let ours = set.ours(number)?;
     match asleep {
-        true => ours.sleep.call(set, number),
+        true => ours.sleep.call(&set.kin, number),
         false => {
             ours.sleep.leave_set(number);
             Ok(())
@@ -409,32 +303,8 @@ fn come_out(set: &Set, number: c_int, asleep: bool) -> Result<(), Errno> {
 pub fn after_in_child() {
     let mut local = lock(&LOCAL);
     local.process = 0;
-    local.news = None;
+    bell::forget_news();
     for set in local.living() {
-        set.in_kernel.0.store(0, Ordering::Relaxed);
+        set.kin.in_kernel.forget();
     }
-}
-
-/// A set of the kernel's for this library's own use.
-pub fn new_set() -> Option<Private<OwnedFd>> {
-    // SAFETY: makes a descriptor, which is nobody else's.
-    let set = unsafe {
-        let fd = result(sys!(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC)).ok()?;
-        OwnedFd::from_raw_fd(fd as c_int)
-    };
-    Some(Private::new(lift(set)))
-}
-
-/// Puts a descriptor into a set of the kernel's.
-pub fn watch(set: c_int, fd: c_int, events: u32, data: u64) -> Result<(), Errno> {
-    let mut event = epoll_event { events, u64: data };
-    kernel_control(set, libc::EPOLL_CTL_ADD, fd, &raw mut event)
-}
-
-/// Takes what the news say.
-fn consume(news: c_int) {
-    let mut event = epoll_event { events: 0, u64: 0 };
-    let (at, mask) = (&raw mut event, null_mut::<libc::sigset_t>());
-    // SAFETY: room for one event; does not wait.
-    unsafe { sys!(libc::SYS_epoll_pwait, news, at, 1, 0, mask, 8usize) };
 }

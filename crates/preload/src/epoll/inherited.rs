@@ -18,11 +18,14 @@ use host::{Readiness, Taken};
 use libc::epoll_event;
 use rustix::io::Errno;
 
-use super::sleep::MARK;
-use super::{Set, Watch, kernel_control};
+use super::family;
 use crate::description::Content;
+use crate::kernel_epoll::kernel_control;
 use crate::lock::lock;
-use crate::{pool, report, session, table};
+use crate::objects::set::sleep::MARK;
+use crate::objects::set::{Set, Watch};
+use crate::table::{self, Held};
+use crate::{report, session};
 
 /// Why a set is of no use.
 const UNKNOWN: &str = "an epoll set that was open through exec tells nothing: without /proc nobody knows what is in it";
@@ -63,9 +66,9 @@ pub fn look_blindly(open: impl Iterator<Item = c_int>, tickets: &[c_int]) {
     for number in open {
         let forget = |fd| kernel_control(number, libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut());
         if tickets.iter().any(|fd| forget(*fd).is_ok()) {
-            let set = Set::new();
+            let set = family::new_set();
             set.unknown.store(true, Ordering::Relaxed);
-            table::install(number, pool::make(Content::Epoll(set)));
+            table::install(number, Held::new(Content::Epoll(set)));
             report::remark(UNKNOWN);
         }
     }
@@ -93,7 +96,7 @@ impl Inherited {
             if held.is_none() {
                 distinct.push(found);
             }
-            let held = held.unwrap_or_else(|| pool::make(Content::Epoll(Set::new())));
+            let held = held.unwrap_or_else(|| Held::new(Content::Epoll(family::new_set())));
             table::install(found.number, held);
         }
         for Found { number, members } in distinct {

@@ -18,9 +18,10 @@ use host::{Readiness, Taken, notes};
 use libc::epoll_event;
 use rustix::io::Errno;
 
-use super::{Set, kernel_control};
 use crate::forks::generation;
+use crate::kernel_epoll::kernel_control;
 use crate::numbers::{self, duplicate};
+use crate::objects::set::Set;
 use crate::table::{self, Held};
 
 /// Writes down what is asked of a connection in the sets that stay open. These numbers, at least one, are

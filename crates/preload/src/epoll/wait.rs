@@ -14,10 +14,11 @@ use core::sync::atomic::Ordering;
 use libc::{epoll_event, pollfd, sigset_t};
 use rustix::io::Errno;
 
-use super::sleep::{Bed, MARK, NEWS, PROGRAMS};
-use super::{Ours, Set, family};
+use super::family;
 use crate::deadline::{Deadline, Patience};
 use crate::inside::sleeping;
+use crate::objects::set::sleep::{Bed, MARK, NEWS, PROGRAMS};
+use crate::objects::set::{Ours, Set, bell};
 use crate::raw::{result, sys};
 use crate::session;
 
@@ -80,7 +81,7 @@ pub unsafe fn wait(
     if room.filled > 0 {
         if due && room.filled < room.most {
             let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
-            ours.sleep.quieten(set, rung);
+            ours.sleep.quieten(&set.kin, rung);
             set.call_unaware(ours, number)?;
         }
         return Ok(room.leave(ours));
@@ -88,12 +89,12 @@ pub unsafe fn wait(
     loop {
         if patience.is_zero() {
             let rung = room.kernel(Deadline::NOW, mask)?;
-            ours.sleep.quieten(set, rung);
+            ours.sleep.quieten(&set.kin, rung);
             set.call_unaware(ours, number)?;
             room.collect(ours);
             return Ok(room.leave(ours));
         }
-        let mut bed = ours.sleep.arm(set, number, deadline)?;
+        let mut bed = ours.sleep.arm(&set.kin, number, deadline)?;
         room.collect(ours);
         // Collected twice, what is level-triggered would be reported twice.
         let collected = room.filled > 0;
@@ -101,7 +102,7 @@ pub unsafe fn wait(
             bed.until = Deadline::NOW;
         }
         let slept = room.sleep(&bed, mask);
-        ours.sleep.disarm(set, &bed, slept.unwrap_or(true));
+        ours.sleep.disarm(&set.kin, &bed, slept.unwrap_or(true));
         if set.is_familys() {
             // By the fork of another thread it may be one only now.
             family::attend(set);
@@ -158,18 +159,18 @@ impl Room {
     ) -> Result<(), Errno> {
         let Room { events, most, .. } = *self;
         set.unaware.enter();
-        set.in_kernel.enter();
+        set.kin.in_kernel.enter();
         let reported = match set.has_ours() || set.is_familys() {
             true => Ok(0),
             // SAFETY: the program's own array and mask.
             false => unsafe { kernel_wait(self.number, events, most, patience, mask) },
         };
-        set.in_kernel.leave();
+        set.kin.in_kernel.leave();
         set.unaware.leave();
         if self.keep(reported?) {
             session::begin();
             let ours = set.ours(self.number)?;
-            ours.sleep.quieten(set, true);
+            ours.sleep.quieten(&set.kin, true);
             set.call_unaware(ours, self.number)?;
         }
         Ok(())
@@ -183,7 +184,7 @@ impl Room {
         deadline: Deadline,
         mask: *const sigset_t,
     ) -> Result<(), Errno> {
-        let Some(news) = family::news() else {
+        let Some(news) = bell::news() else {
             return self.kernel(deadline, mask).map(drop);
         };
         let ask = |fd| pollfd {

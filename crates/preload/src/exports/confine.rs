@@ -13,10 +13,10 @@ use libc::{gid_t, size_t, uid_t};
 use rustix::fs::Mode;
 
 use super::{exports, kernel};
-use crate::epoll::family;
 use crate::next::next;
+use crate::objects::set::bell;
 use crate::wait::Sleep;
-use crate::{report, session, settings, stream};
+use crate::{report, scratch, session, settings};
 
 /// What `outboard explain` says of processes to come.
 const NEW_ROOT: &str = "it has changed its root directory: processes that it starts from now on may find no \
@@ -25,8 +25,8 @@ const NEW_ROOT: &str = "it has changed its root directory: processes that it sta
 /// A filter of system calls.
 pub(super) fn before_filter() {
     before();
-    stream::calls_are_filtered();
-    family::calls_are_filtered();
+    scratch::calls_are_filtered();
+    bell::calls_are_filtered();
     if let Some(session) = session::current() {
         // It may not let the call pass by which memory goes back.
         session.keep_memory();

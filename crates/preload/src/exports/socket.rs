@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::{blocking, exports, kernel, points};
 use crate::raw::libc_return;
-use crate::{connect, control, listener, numbers, stream, table, tcp};
+use crate::{accept, connect, control, listener, numbers, stream, table};
 
 points! {
     fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
@@ -19,7 +19,7 @@ points! {
             && held.listener().is_some()
         {
             // SAFETY: the program's own address buffer, or null.
-            return libc_return(unsafe { listener::accept(fd, &held, address, length, flags) }) as c_int;
+            return libc_return(unsafe { accept::accept(fd, &held, address, length, flags) }) as c_int;
         }
         let accepted = blocking!(
             accept4(
@@ -57,7 +57,7 @@ exports! {
         let fd = kernel!(SYS_socket, domain, kind, protocol) as c_int;
         if fd >= 0 {
             numbers::handed_out(fd);
-            tcp::made(fd, domain, kind, protocol);
+            crate::socket::made(fd, domain, kind, protocol);
         }
         fd
     }

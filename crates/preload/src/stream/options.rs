@@ -3,16 +3,8 @@
 //! What the engine has to know goes there; what has to do with waiting is kept here; what is
 //! without effect on a connected socket is accepted; the rest is refused as a kernel without that
 //! feature refuses it, and noted. Asking for what is not known here asks the kernel's socket behind
-//! the number, which has the defaults. What the kernel bounds or rounds it is asked to ([`scratch`]).
-
-mod kept;
-mod scratch;
-mod times;
-mod value;
-
-pub use kept::{Kept, Values};
-pub use scratch::calls_are_filtered;
-pub use value::kernel_value;
+//! the number, which has the defaults. What the kernel bounds or rounds it is asked to
+//! ([`scratch`](crate::scratch)).
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -22,81 +14,19 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, linger, socklen_t,
 use rustix::io::Errno;
 
 use super::StreamRef;
-use super::{facts, tcp_info};
+use super::tcp_info;
+use crate::objects::congestion;
+use crate::objects::known::{NO_MAXIMUM, plain, plain_value};
+use crate::objects::stream::kept;
+use crate::objects::times::{fin_wait_2_said, linger_code, linger_seconds, nanoseconds};
+use crate::option_value::{kernel_value, read, read_byte_or_integer, write, write_integer};
 use crate::raw::{result, sys};
+use crate::scratch::{Tried, tried};
 use crate::special;
-use scratch::{Tried, tried};
-use times::{fin_wait_2, fin_wait_2_said, linger_code, linger_seconds, nanoseconds};
-use value::{read, read_byte_or_integer, write, write_integer};
 
 /// The timeouts' names since time has 64 bits everywhere; the same structure on these machines.
 const SO_RCVTIMEO_NEW: c_int = 66;
 const SO_SNDTIMEO_NEW: c_int = 67;
-
-/// An option that the engine knows, its name in the kernel, and what it is when nobody has set it.
-struct Known {
-    level: c_int,
-    name: c_int,
-    kind: OptionKind,
-    default: u32,
-}
-
-const fn known(level: c_int, name: c_int, kind: OptionKind, default: u32) -> Known {
-    Known {
-        level,
-        name,
-        kind,
-        default,
-    }
-}
-
-/// Options that are one integer here and there.
-const PLAIN: [Known; 14] = [
-    known(SOL_SOCKET, libc::SO_KEEPALIVE, OptionKind::KeepAlive, 0),
-    known(IPPROTO_TCP, libc::TCP_NODELAY, OptionKind::NoDelay, 0),
-    known(IPPROTO_TCP, libc::TCP_CORK, OptionKind::Cork, 0),
-    known(IPPROTO_TCP, libc::TCP_QUICKACK, OptionKind::QuickAck, 1),
-    known(IPPROTO_TCP, libc::TCP_KEEPIDLE, OptionKind::KeepIdle, 7200),
-    known(
-        IPPROTO_TCP,
-        libc::TCP_KEEPINTVL,
-        OptionKind::KeepInterval,
-        75,
-    ),
-    known(IPPROTO_TCP, libc::TCP_KEEPCNT, OptionKind::KeepCount, 9),
-    known(
-        IPPROTO_TCP,
-        libc::TCP_USER_TIMEOUT,
-        OptionKind::UserTimeout,
-        0,
-    ),
-    known(
-        IPPROTO_TCP,
-        libc::TCP_LINGER2,
-        OptionKind::FinWait2,
-        times::FIN_WAIT_2,
-    ),
-    known(
-        IPPROTO_TCP,
-        libc::TCP_MAXSEG,
-        OptionKind::MaxSegment,
-        NO_MAXIMUM,
-    ),
-    known(
-        IPPROTO_TCP,
-        libc::TCP_NOTSENT_LOWAT,
-        OptionKind::NotSentLow,
-        0,
-    ),
-    known(IPPROTO_IP, libc::IP_TOS, OptionKind::TrafficClass, 0),
-    known(IPPROTO_IPV6, libc::IPV6_TCLASS, OptionKind::TrafficClass, 0),
-    known(
-        SOL_SOCKET,
-        libc::SO_RCVBUF,
-        OptionKind::ReceiveBuffer,
-        131_072,
-    ),
-];
 
 /// Options that change nothing on a connected socket of the engine's: they are about binding,
 /// queueing in the kernel, or hints.
@@ -131,95 +61,6 @@ const WITHOUT_EFFECT: [(c_int, c_int); 29] = [
     (IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
     (IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
 ];
-
-/// What a connection inherits of a kernel socket: the one that it was to be, or its listener.
-#[derive(Default)]
-pub struct Settings {
-    /// What the engine's side knows, where it differs from the default.
-    pub known: Vec<(OptionKind, u32)>,
-    /// SO_SNDBUF in bytes, if the program has chosen it.
-    pub send_buffer: Option<u64>,
-    /// SO_RCVLOWAT in bytes.
-    pub receive_low: u64,
-    /// SO_RCVTIMEO in nanoseconds, 0 for none.
-    pub receive_timeout: u64,
-    /// SO_SNDTIMEO in nanoseconds, 0 for none.
-    pub send_timeout: u64,
-    /// SO_ZEROCOPY.
-    pub zerocopy: bool,
-    /// What is without effect on a connection, and only read back.
-    pub kept: Option<Values>,
-}
-
-/// What of a kernel socket is as the program wanted it; otherwise it is as the kernel likes.
-#[derive(Clone, Copy, Default)]
-pub struct Chosen {
-    pub send_buffer: bool,
-    pub receive_buffer: bool,
-    pub congestion: bool,
-}
-
-/// TCP_MAXSEG of a socket that is not connected and whose program has not set it (TCP_MSS_DEFAULT).
-const NO_MAXIMUM: u32 = 536;
-
-/// What the program has set on the kernel's socket `fd`.
-pub fn inherited(fd: c_int, chosen: Chosen) -> Settings {
-    let mut settings = Settings::default();
-    for Known {
-        level,
-        name,
-        kind,
-        default,
-    } in PLAIN
-    {
-        if let Ok(value) = kernel_value::<c_int>(fd, level, name)
-            && let Ok(value) = plain_value(level, kind, value)
-            && value != default
-            // The kernel sizes buffers by itself: that is not the program's wish.
-            && (kind != OptionKind::ReceiveBuffer || chosen.receive_buffer)
-        {
-            settings.known.push((kind, value));
-        }
-    }
-    if chosen.send_buffer
-        && let Ok(bytes @ 0..) = kernel_value::<c_int>(fd, SOL_SOCKET, libc::SO_SNDBUF)
-    {
-        settings.send_buffer = Some(bytes as u64);
-    }
-    if let Ok(bytes @ 1..) = kernel_value::<c_int>(fd, SOL_SOCKET, libc::SO_RCVLOWAT) {
-        settings.receive_low = bytes as u64;
-    }
-    if let Ok(value) = kernel_value::<linger>(fd, SOL_SOCKET, libc::SO_LINGER)
-        && value.l_onoff != 0
-    {
-        let code = linger_code(&value);
-        settings.known.push((OptionKind::Linger, code));
-    }
-    if chosen.congestion
-        && let Ok(name) = kernel_value::<[u8; 16]>(fd, IPPROTO_TCP, libc::TCP_CONGESTION)
-        && let Some(code) = facts::congestion_code(&name)
-    {
-        settings.known.push((OptionKind::Congestion, code));
-    }
-    let timeout = |name| {
-        kernel_value::<timeval>(fd, SOL_SOCKET, name)
-            .ok()
-            .and_then(|value| nanoseconds(&value).ok())
-            .unwrap_or(0)
-    };
-    settings.receive_timeout = timeout(libc::SO_RCVTIMEO);
-    settings.send_timeout = timeout(libc::SO_SNDTIMEO);
-    settings.zerocopy =
-        kernel_value::<c_int>(fd, SOL_SOCKET, libc::SO_ZEROCOPY).is_ok_and(|on| on != 0);
-    settings.kept = kept::of_listener(fd);
-    settings
-}
-
-/// Whether the engine has the congestion control of the kernel's socket `fd`.
-pub fn knows_congestion(fd: c_int) -> bool {
-    kernel_value::<[u8; 16]>(fd, IPPROTO_TCP, libc::TCP_CONGESTION)
-        .is_ok_and(|name| facts::congestion_code(&name).is_some())
-}
 
 impl StreamRef {
     /// setsockopt; `fd` is the number through which it was asked.
@@ -291,7 +132,7 @@ impl StreamRef {
                     }
                     let given =
                         core::slice::from_raw_parts(value.cast::<u8>(), length.min(15) as usize);
-                    let code = facts::congestion_code(given).ok_or(Errno::NOENT)?;
+                    let code = congestion::code(given).ok_or(Errno::NOENT)?;
                     self.socket.set_option(OptionKind::Congestion, code)
                 }
                 // Only before it is connected.
@@ -437,7 +278,7 @@ impl StreamRef {
                 },
                 (IPPROTO_TCP, libc::TCP_CONGESTION) => {
                     let code = self.socket.option(OptionKind::Congestion);
-                    write(&facts::congestion_name(code), value, length)
+                    write(&congestion::name(code), value, length)
                 }
                 _ => match plain(level, name) {
                     Some(known) if !self.is_about_other_packets(level, name) => {
@@ -456,12 +297,6 @@ impl StreamRef {
             }
         }
     }
-}
-
-fn plain(level: c_int, name: c_int) -> Option<Known> {
-    PLAIN
-        .into_iter()
-        .find(|known| known.level == level && known.name == name)
 }
 
 impl StreamRef {
@@ -548,22 +383,6 @@ unsafe fn write_cookie(
             return Err(Errno::INVAL);
         }
         write(&cookie, value, length)
-    }
-}
-
-/// An option's value as the engine takes it; negative ones are what the kernel makes of them.
-fn plain_value(level: c_int, kind: OptionKind, value: c_int) -> Result<u32, Errno> {
-    match kind {
-        OptionKind::NoDelay | OptionKind::Cork | OptionKind::KeepAlive | OptionKind::QuickAck => {
-            Ok(u32::from(value != 0))
-        }
-        OptionKind::FinWait2 => Ok(fin_wait_2(value)),
-        // A negative one is a very high one.
-        OptionKind::NotSentLow => Ok(value as u32),
-        // IPv4's is a byte of whatever is given; of IPv6's, −1 is the default.
-        OptionKind::TrafficClass if level == IPPROTO_IP => Ok(u32::from(value as u8)),
-        OptionKind::TrafficClass if value == -1 => Ok(0),
-        _ => u32::try_from(value).map_err(|_| Errno::INVAL),
     }
 }
 

@@ -3,6 +3,8 @@
 use host::{BbrInfo, ConnInfo, Socket};
 use rustix::io::Errno;
 
+use crate::option_value::Plain;
+
 /// `struct tcp_info`, up to and including what Linux 6.7 added. A program that was built against
 /// an older header gets as much as it has room for.
 #[repr(C)]
@@ -85,6 +87,9 @@ pub struct TcpInfo {
     total_rto_recoveries: u16,
     total_rto_time: u32,
 }
+
+// SAFETY: made of integers.
+unsafe impl Plain for TcpInfo {}
 
 const _: () = assert!(size_of::<TcpInfo>() == 248);
 

@@ -4,7 +4,7 @@
 use libc::{c_int, linger, timeval};
 use rustix::io::Errno;
 
-use super::scratch;
+use crate::scratch;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -14,7 +14,7 @@ fn longest() -> u64 {
 }
 
 /// SO_LINGER as the engine has it: 0 is off, otherwise the seconds and one.
-pub(super) fn linger_code(value: &linger) -> u32 {
+pub fn linger_code(value: &linger) -> u32 {
     match (value.l_onoff, u32::try_from(value.l_linger)) {
         (0, _) => 0,
         (_, Ok(seconds)) => seconds.saturating_add(1),
@@ -24,7 +24,7 @@ pub(super) fn linger_code(value: &linger) -> u32 {
 }
 
 /// The seconds of SO_LINGER as they are read back; none, if it is off and they stay as they were.
-pub(super) fn linger_seconds(value: &linger) -> Option<c_int> {
+pub fn linger_seconds(value: &linger) -> Option<c_int> {
     match (value.l_onoff, value.l_linger) {
         (0, _) => None,
         (_, seconds @ 0..) => Some(seconds),
@@ -38,7 +38,7 @@ pub(super) fn linger_seconds(value: &linger) -> Option<c_int> {
 ///
 /// # Errors
 /// `EDOM`: it has not got that many microseconds.
-pub(super) fn nanoseconds(value: &timeval) -> Result<u64, Errno> {
+pub fn nanoseconds(value: &timeval) -> Result<u64, Errno> {
     if !(0..1_000_000).contains(&value.tv_usec) {
         return Err(Errno::DOM);
     }
@@ -54,13 +54,13 @@ pub(super) fn nanoseconds(value: &timeval) -> Result<u64, Errno> {
 }
 
 /// How long FIN-WAIT-2 lasts if nobody says otherwise, in seconds.
-pub(super) const FIN_WAIT_2: u32 = 60;
+pub const FIN_WAIT_2: u32 = 60;
 /// How long it lasts at most.
 const MOST_FIN_WAIT_2: c_int = 120;
 
 /// TCP_LINGER2 as the engine has it, in seconds: the kernel takes 0 for the default, and what is below
 /// zero for no time at all.
-pub(super) fn fin_wait_2(value: c_int) -> u32 {
+pub fn fin_wait_2(value: c_int) -> u32 {
     match value {
         0 => FIN_WAIT_2,
         1.. => value.min(MOST_FIN_WAIT_2) as u32,
@@ -69,7 +69,7 @@ pub(super) fn fin_wait_2(value: c_int) -> u32 {
 }
 
 /// The inverse of [`fin_wait_2`], as the kernel says it.
-pub(super) fn fin_wait_2_said(seconds: u32) -> c_int {
+pub fn fin_wait_2_said(seconds: u32) -> c_int {
     match seconds {
         0 => -1,
         seconds => seconds as c_int,

@@ -1,7 +1,7 @@
 //! The names of congestion controls.
 
 /// The engine's number for a congestion control.
-pub fn congestion_code(name: &[u8]) -> Option<u32> {
+pub fn code(name: &[u8]) -> Option<u32> {
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     match name {
         b"reno" => Some(0),
@@ -12,7 +12,7 @@ pub fn congestion_code(name: &[u8]) -> Option<u32> {
 }
 
 /// The name of a congestion control, as long as the kernel's buffer for it.
-pub fn congestion_name(code: Option<u32>) -> [u8; 16] {
+pub fn name(code: Option<u32>) -> [u8; 16] {
     let mut name = [0; 16];
     let given: &[u8] = match code {
         Some(0) => b"reno",

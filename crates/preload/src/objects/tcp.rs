@@ -8,14 +8,12 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use crate::description::Content;
-use crate::epoll::Watch;
-use crate::listener::Listening;
+use super::inherited::{Chosen, knows_congestion};
+use super::listening::Listening;
+use super::set::Watch;
+use super::stream::Stream;
 use crate::lock::lock;
-use crate::pool;
 use crate::special::Specials;
-use crate::stream::{Chosen, Stream, knows_congestion};
-use crate::table;
 
 /// See the [module](self).
 pub struct Tcp {
@@ -46,7 +44,8 @@ enum Stage {
 }
 
 impl Tcp {
-    fn new(family: c_int, nonblocking: bool) -> Self {
+    /// A socket of the kernel's, as the program has just made it.
+    pub fn new(family: c_int, nonblocking: bool) -> Self {
         Self {
             family,
             nonblocking: AtomicBool::new(nonblocking),
@@ -58,6 +57,13 @@ impl Tcp {
             stage: OnceLock::new(),
             watches: Mutex::new(Vec::new()),
         }
+    }
+
+    /// One that another program has made, on which options may be set.
+    pub fn found(family: c_int, nonblocking: bool) -> Self {
+        let tcp = Self::new(family, nonblocking);
+        tcp.options.store(true, Ordering::Relaxed);
+        tcp
     }
 
     /// A connection of the engine's from its beginning: one that was accepted.
@@ -181,25 +187,4 @@ impl Tcp {
         }
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
     }
-}
-
-/// The program was handed a socket that another one has made, and that is not connected: it goes on as if
-/// this one had made it. Options may be set.
-pub fn found(fd: c_int, family: c_int, nonblocking: bool) {
-    let tcp = Tcp::new(family, nonblocking);
-    tcp.options.store(true, Ordering::Relaxed);
-    table::install(fd, pool::make(Content::Tcp(tcp)));
-}
-
-/// The program has a new socket `fd`: remembers it, if it is one that could become ours.
-pub fn made(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
-    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    if (domain != libc::AF_INET && domain != libc::AF_INET6)
-        || kind & !flags != libc::SOCK_STREAM
-        || (protocol != 0 && protocol != libc::IPPROTO_TCP)
-    {
-        return;
-    }
-    let tcp = Tcp::new(domain, kind & libc::SOCK_NONBLOCK != 0);
-    table::install(fd, pool::make(Content::Tcp(tcp)));
 }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libc::{SOL_SOCKET, socklen_t, timeval};
 use rustix::io::Errno;
 
-use super::value::{Plain, kernel_value};
+use crate::option_value::{Plain, kernel_value};
 use crate::raw::{result, sys};
 
 /// System calls are filtered: to make a socket might end the process.

@@ -8,21 +8,22 @@
 //!
 //! If other processes have the set, they would be woken by these descriptors, and could not silence them.
 //! So its threads sleep *beside* it, in a set of this process's own: the program's is in there, the sleeper's
-//! descriptors, and the [news](family::news) of what the others do.
+//! descriptors, and the [news](bell::news) of what the others do.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use host::private_fds::Private;
-use host::{Sleeper, Waiting};
+use host::{ReadySet, Sleeper, Waiting};
 use rustix::io::Errno;
-use self_cell::self_cell;
 
-use super::{Set, family, kernel_control};
+use super::bell;
+use super::kin::Kin;
 use crate::deadline::Deadline;
 use crate::forks::generation;
+use crate::kernel_epoll::{kernel_control, new_set, watch};
 use crate::lock::lock;
 use crate::session;
 
@@ -43,7 +44,7 @@ pub struct Sleep {
     asleep: AtomicUsize,
 }
 
-struct State {
+pub struct State {
     sleeper: Sleeper,
     generation: u32,
     /// The sleeper's epoch whose descriptors are in the set.
@@ -63,26 +64,8 @@ struct State {
 /// More than it takes until whoever was called comes. Who has jumped out of its sleep never does.
 const RINGS: u32 = 100_000;
 
-/// Locks of sets that are held.
-pub struct Guards<'a>(#[expect(dead_code, reason = "held, not used")] Vec<MutexGuard<'a, State>>);
-
-self_cell!(
-    /// Keeps other threads from the sleepers of sets, for the time of a fork: a child of one that holds such a
-    /// lock would wait for it for ever.
-    pub struct Quiet {
-        owner: Vec<Arc<Set>>,
-        #[covariant]
-        dependent: Guards,
-    }
-);
-
-/// See [`Quiet`].
-pub fn quiet(sets: Vec<Arc<Set>>) -> Quiet {
-    Quiet::new(sets, |sets| {
-        let ours = sets.iter().filter_map(|set| set.ours.get());
-        Guards(ours.map(|ours| lock(&ours.sleep.state)).collect())
-    })
-}
+/// Keeps other threads from a sleeper.
+pub struct Guard<'a>(#[expect(dead_code, reason = "held, not used")] MutexGuard<'a, State>);
 
 /// A set beside the program's.
 struct Beside {
@@ -105,10 +88,13 @@ pub struct Bed {
 }
 
 impl Sleep {
-    pub fn new() -> Result<Self, Errno> {
+    /// Of a set with this part of ours.
+    pub fn new(ready: &ReadySet) -> Result<Self, Errno> {
+        let mut sleeper = new_sleeper()?;
+        sleeper.serves(ready);
         Ok(Self {
             state: Mutex::new(State {
-                sleeper: new_sleeper()?,
+                sleeper,
                 generation: generation(),
                 registered: None,
                 always: false,
@@ -121,6 +107,11 @@ impl Sleep {
         })
     }
 
+    /// See [`Guard`].
+    pub fn guard(&self) -> Guard<'_> {
+        Guard(lock(&self.state))
+    }
+
     /// The caller has found nothing and would sleep next: it looks for a moment more first. What comes
     /// back is kept until it returns.
     pub fn hesitate(&self) -> Waiting {
@@ -131,36 +122,36 @@ impl Sleep {
 
     /// The caller is about to sleep, at most until `deadline` or what comes back, if that is
     /// earlier; it must look once more before.
-    pub fn arm(&self, set: &Set, number: c_int, deadline: Deadline) -> Result<Bed, Errno> {
-        set.in_kernel.enter();
-        let counted = !set.is_familys();
+    pub fn arm(&self, kin: &Kin, number: c_int, deadline: Deadline) -> Result<Bed, Errno> {
+        kin.in_kernel.enter();
+        let counted = !kin.are_there();
         let news = if counted {
             None
         } else {
-            set.in_kernel.leave();
-            family::news()
+            kin.in_kernel.leave();
+            bell::news()
         };
-        let armed = self.arm_by(set, number, deadline, news);
+        let armed = self.arm_by(kin, number, deadline, news);
         if counted && armed.is_err() {
-            set.in_kernel.leave();
+            kin.in_kernel.leave();
         }
         armed.map(|bed| Bed { counted, ..bed })
     }
 
     fn arm_by(
         &self,
-        set: &Set,
+        kin: &Kin,
         number: c_int,
         deadline: Deadline,
         news: Option<c_int>,
     ) -> Result<Bed, Errno> {
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
-        state.arm(set);
+        state.sleeper.arm();
         let beside = news.and_then(|news| state.register_beside(number, news));
         if beside.is_none() || state.always {
             state.register(number)?;
-        } else if !set.in_kernel.any() {
+        } else if !kin.in_kernel.any() {
             state.withdraw(number);
         }
         self.asleep.fetch_add(1, Ordering::Relaxed);
@@ -173,9 +164,9 @@ impl Sleep {
     }
 
     /// The caller is awake; `rung` if an event with the mark was among those reported.
-    pub fn disarm(&self, set: &Set, bed: &Bed, rung: bool) {
+    pub fn disarm(&self, kin: &Kin, bed: &Bed, rung: bool) {
         if bed.counted {
-            set.in_kernel.leave();
+            kin.in_kernel.leave();
         }
         let mut state = lock(&self.state);
         let left = self.asleep.load(Ordering::Relaxed).saturating_sub(1);
@@ -184,7 +175,7 @@ impl Sleep {
         if was_called {
             state.called = state.called.saturating_sub(1);
         }
-        self.rest(set, &mut state, rung);
+        self.rest(kin, &mut state, rung);
         let waits_for_others = state.called > 0 && !was_called;
         drop(state);
         if waits_for_others {
@@ -205,28 +196,28 @@ impl Sleep {
 
     /// `rung`: an event with the mark was reported to one who did not sleep. The bell is silenced,
     /// or the set's number would stay readable; who sleeps on is to look for itself.
-    pub fn quieten(&self, set: &Set, rung: bool) {
+    pub fn quieten(&self, kin: &Kin, rung: bool) {
         if !rung {
             return;
         }
         let mut state = lock(&self.state);
-        self.rest(set, &mut state, true);
+        self.rest(kin, &mut state, true);
     }
 
     /// From now on the set's own number is readable whenever it has something to report.
-    pub fn stay_armed(&self, set: &Set, number: c_int) -> Result<(), Errno> {
+    pub fn stay_armed(&self, set: c_int) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         state.always = true;
-        state.arm(set);
-        state.register(number)
+        state.sleeper.arm();
+        state.register(set)
     }
 
     /// Wakes one that waits for the kernel's part of the set, and does not know of this sleeper, or where
     /// no news are heard.
-    pub fn call(&self, set: &Set, number: c_int) -> Result<(), Errno> {
-        if set.is_familys() {
-            family::ring();
-            if !set.in_kernel.any() {
+    pub fn call(&self, kin: &Kin, number: c_int) -> Result<(), Errno> {
+        if kin.are_there() {
+            bell::ring();
+            if !kin.in_kernel.any() {
                 return Ok(());
             }
         }
@@ -263,7 +254,9 @@ impl Sleep {
     fn renew(&self, state: &mut State) -> Result<(), Errno> {
         let generation = generation();
         if state.generation != generation {
-            state.sleeper = new_sleeper()?;
+            let mut sleeper = new_sleeper()?;
+            sleeper.serves_as(&state.sleeper);
+            state.sleeper = sleeper;
             (state.generation, state.registered) = (generation, None);
             (state.beside, state.called) = (None, 0);
             self.asleep.store(0, Ordering::Relaxed);
@@ -272,12 +265,12 @@ impl Sleep {
     }
 
     /// Disarms, and arms again if someone needs it.
-    fn rest(&self, set: &Set, state: &mut State, rung: bool) {
+    fn rest(&self, kin: &Kin, state: &mut State, rung: bool) {
         state.sleeper.disarm(rung);
         if self.asleep.load(Ordering::Relaxed) > 0 || state.always {
-            state.arm(set);
+            state.sleeper.arm();
         }
-        if set.is_familys() && set.in_kernel.any() {
+        if kin.are_there() && kin.in_kernel.any() {
             // They are to come out, and what was to wake them may have been silenced just now.
             state.sleeper.ring();
         }
@@ -293,14 +286,6 @@ impl Sleep {
 }
 
 impl State {
-    /// From now on the sleeper is woken by what happens to the set.
-    fn arm(&mut self, set: &Set) {
-        self.sleeper.arm();
-        if let Some(ours) = set.ours.get() {
-            self.sleeper.serves(&ours.ready);
-        }
-    }
-
     /// Puts the sleeper's descriptors in the program's set, if they are not there. Others that were
     /// there before are closed by now, and with that out of it.
     fn register(&mut self, set: c_int) -> Result<(), Errno> {
@@ -327,10 +312,10 @@ impl State {
     fn register_beside(&mut self, set: c_int, news: c_int) -> Option<c_int> {
         let epoch = self.sleeper.epoch();
         if self.beside.is_none() {
-            let own = family::new_set()?;
+            let own = new_set()?;
             let level = libc::EPOLLIN as u32;
-            family::watch(own.as_raw_fd(), set, level, PROGRAMS).ok()?;
-            family::watch(own.as_raw_fd(), news, level, NEWS).ok()?;
+            watch(own.as_raw_fd(), set, level, PROGRAMS).ok()?;
+            watch(own.as_raw_fd(), news, level, NEWS).ok()?;
             let registered = None;
             self.beside = Some(Beside { own, registered });
         }
@@ -344,7 +329,7 @@ impl State {
 
     fn put_into(&self, set: c_int) -> Result<(), Errno> {
         for fd in self.sleeper.fds() {
-            match family::watch(set, fd.as_raw_fd(), libc::EPOLLIN as u32, MARK) {
+            match watch(set, fd.as_raw_fd(), libc::EPOLLIN as u32, MARK) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }

@@ -7,7 +7,6 @@ use libc::{linger, socklen_t, timeval};
 use rustix::io::Errno;
 
 use crate::raw::{result, sys};
-use crate::stream::tcp_info::TcpInfo;
 
 /// What options hold: integers and structures of integers.
 ///
@@ -28,8 +27,6 @@ unsafe impl Plain for timeval {}
 // SAFETY: made of integers.
 unsafe impl Plain for libc::tcp_info {}
 // SAFETY: made of integers.
-unsafe impl Plain for TcpInfo {}
-// SAFETY: made of integers.
 unsafe impl Plain for [u8; 16] {}
 
 // SAFETY: made of integers.
@@ -39,7 +36,7 @@ unsafe impl<const N: usize> Plain for [u32; N] {}
 ///
 /// # Safety
 /// `length` bytes at `value` are readable.
-pub(super) unsafe fn read<T: Plain>(value: *const c_void, length: socklen_t) -> Result<T, Errno> {
+pub unsafe fn read<T: Plain>(value: *const c_void, length: socklen_t) -> Result<T, Errno> {
     if (length as usize) < size_of::<T>() {
         return Err(Errno::INVAL);
     }
@@ -54,7 +51,7 @@ pub(super) unsafe fn read<T: Plain>(value: *const c_void, length: socklen_t) -> 
 ///
 /// # Safety
 /// `length` bytes at `value` are readable.
-pub(super) unsafe fn read_byte_or_integer(
+pub unsafe fn read_byte_or_integer(
     value: *const c_void,
     length: socklen_t,
 ) -> Result<c_int, Errno> {
@@ -72,7 +69,7 @@ pub(super) unsafe fn read_byte_or_integer(
 ///
 /// # Safety
 /// `value` and `length` are the program's buffer and its length.
-pub(super) unsafe fn write_integer(
+pub unsafe fn write_integer(
     level: c_int,
     answer: c_int,
     value: *mut c_void,
@@ -102,7 +99,7 @@ pub(super) unsafe fn write_integer(
 ///
 /// # Safety
 /// `value` and `length` are the program's buffer and its length.
-pub(super) unsafe fn write<T: Plain>(
+pub unsafe fn write<T: Plain>(
     answer: &T,
     value: *mut c_void,
     length: *mut socklen_t,

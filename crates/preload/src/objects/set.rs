@@ -1,0 +1,161 @@
+//! An epoll set of the program.
+//!
+//! What the program calls on it is in [`epoll`](crate::epoll).
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use host::ReadySet;
+use rustix::io::Errno;
+use self_cell::self_cell;
+
+use crate::forks::generation;
+use crate::session;
+
+pub mod bell;
+mod kin;
+pub mod sleep;
+mod unaware;
+
+use kin::Kin;
+use sleep::{Guard, Sleep};
+use unaware::Unaware;
+
+/// See the [module](self).
+#[derive(Default)]
+pub struct Set {
+    /// The part of ours, if there is one.
+    pub ours: OnceLock<Ours>,
+    /// Threads that wait in the kernel alone, because there was no part of ours.
+    pub unaware: Unaware,
+    /// It is inside another set: what it has to report must be seen there.
+    nested: AtomicBool,
+    /// It comes from another program, and what is in it is not known.
+    pub unknown: AtomicBool,
+    /// What it is to the processes that have it since a fork.
+    pub kin: Kin,
+}
+
+/// What a set has once a socket of the engine's is, or was, in it.
+pub struct Ours {
+    /// The members of the engine's.
+    pub ready: ReadySet,
+    /// How those are woken who wait for them.
+    pub sleep: Sleep,
+    /// Counts waits, to look at the kernel's part every few turns.
+    pub turn: AtomicU32,
+    /// How many forks lay behind the process that last waited in it.
+    generation: AtomicU32,
+}
+
+impl Ours {
+    /// A thread is about to wait. The first that does in a child makes it want what its parent's set
+    /// watches.
+    pub fn entered(&self) {
+        let generation = generation();
+        if self.generation.load(Ordering::Relaxed) == generation {
+            return;
+        }
+        self.generation.store(generation, Ordering::Relaxed);
+        if let Some(session) = session::current() {
+            session.waits_in(&self.ready);
+        }
+    }
+}
+
+/// A note that a socket which is still the kernel's is in a set.
+pub struct Watch {
+    pub set: Weak<Set>,
+    /// The set's number.
+    pub number: c_int,
+    /// The number under which the socket was added.
+    pub fd: c_int,
+    pub events: u32,
+    pub data: u64,
+}
+
+impl Set {
+    /// Whether other processes may have it, too.
+    pub fn is_familys(&self) -> bool {
+        self.kin.are_there()
+    }
+
+    /// The part of ours, made now if need be; `number` is the set's.
+    pub fn ours(&self, number: c_int) -> Result<&Ours, Errno> {
+        if let Some(ours) = self.ours.get() {
+            return Ok(ours);
+        }
+        let session = session::current().ok_or(Errno::NOMEM)?;
+        let ready = session.ready_set();
+        let ours = Ours {
+            sleep: Sleep::new(&ready)?,
+            ready,
+            turn: AtomicU32::new(0),
+            generation: AtomicU32::new(generation()),
+        };
+        // Another thread may have been faster: then its part stands.
+        let _ = self.ours.set(ours);
+        let ours = self.ours.get().ok_or(Errno::NOMEM)?;
+        if self.nested.load(Ordering::Relaxed) {
+            ours.sleep.stay_armed(number)?;
+        }
+        self.call_unaware(ours, number)?;
+        Ok(ours)
+    }
+
+    /// Wakes threads that wait in the kernel alone, if there are any, so that they come to wait for
+    /// our part too.
+    pub fn call_unaware(&self, ours: &Ours, number: c_int) -> Result<(), Errno> {
+        if self.unaware.any() {
+            ours.sleep.call(&self.kin, number)?;
+        }
+        Ok(())
+    }
+
+    /// It is inside another set, or polled, by this number of its own: from now on that is readable whenever it has
+    /// something to report. The engine may ring its bell alone.
+    pub fn nest(&self, number: c_int) -> Result<(), Errno> {
+        self.show_by_number();
+        match self.ours.get() {
+            Some(ours) => ours.sleep.stay_armed(number),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`nest`](Self::nest), of one that has nothing of ours yet.
+    pub fn show_by_number(&self) {
+        self.nested.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there is or was a member of the engine's.
+    pub fn has_ours(&self) -> bool {
+        self.ours.get().is_some()
+    }
+
+    /// Whether a member of the engine's has something to report.
+    pub fn any_ready(&self) -> bool {
+        self.ours.get().is_some_and(|ours| ours.ready.any_ready())
+    }
+}
+
+/// Locks of sets that are held.
+pub struct Guards<'a>(#[expect(dead_code, reason = "held, not used")] Vec<Guard<'a>>);
+
+self_cell!(
+    /// Keeps other threads from the sleepers of sets, for the time of a fork: a child of one that holds such a
+    /// lock would wait for it for ever.
+    pub struct Quiet {
+        owner: Vec<Arc<Set>>,
+        #[covariant]
+        dependent: Guards,
+    }
+);
+
+/// See [`Quiet`].
+pub fn quiet(sets: Vec<Arc<Set>>) -> Quiet {
+    Quiet::new(sets, |sets| {
+        let ours = sets.iter().filter_map(|set| set.ours.get());
+        Guards(ours.map(|ours| ours.sleep.guard()).collect())
+    })
+}
