@@ -18,7 +18,9 @@
 //! 8. fork: the parent's prepare handler has the session hold still, the child's lets go of what
 //!    is the parent's. exec: all that is ours is close-on-exec.
 
-use crate::{fork, numbers, session, settings, stdio, travel, wait};
+use crate::calls::{fork, stdio, travel};
+use crate::engine::{session, settings, wait};
+use crate::numbers;
 
 #[used]
 #[unsafe(link_section = ".init_array")]

@@ -13,10 +13,11 @@ use libc::{gid_t, size_t, uid_t};
 use rustix::fs::Mode;
 
 use super::{exports, kernel};
-use crate::next::next;
+use crate::engine::wait::Sleep;
+use crate::engine::{report, session, settings};
+use crate::kernel::next::next;
+use crate::kernel::scratch;
 use crate::objects::set::bell;
-use crate::wait::Sleep;
-use crate::{report, scratch, session, settings};
 
 /// What `outboard explain` says of processes to come.
 const NEW_ROOT: &str = "it has changed its root directory: processes that it starts from now on may find no \

@@ -5,9 +5,9 @@ use libc::{iovec, off_t, size_t, ssize_t};
 use rustix::io::Errno;
 
 use super::{blocking, kernel, points};
-use crate::buffers::{Parts, PartsMut};
-use crate::raw::libc_return;
-use crate::stream;
+use crate::calls::stream;
+use crate::kernel::buffers::{Parts, PartsMut};
+use crate::kernel::raw::libc_return;
 
 points! {
     fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {

@@ -3,8 +3,10 @@
 use core::ffi::{c_int, c_uint};
 
 use super::exports;
-use crate::raw::libc_return;
-use crate::{control, numbers, table};
+use crate::calls::control;
+use crate::kernel::raw::libc_return;
+use crate::numbers;
+use crate::numbers::table;
 
 exports! {
     fn close(fd: c_int) -> c_int {

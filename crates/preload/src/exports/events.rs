@@ -4,11 +4,12 @@ use core::ffi::c_int;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use super::{blocking, exports, kernel, points};
-use crate::deadline::Patience;
-use crate::next::next_unwinding;
-use crate::raw::libc_return;
-use crate::table::{self, Held};
-use crate::{epoll, poll, select, settings};
+use crate::calls::{epoll, poll, select};
+use crate::engine::settings;
+use crate::kernel::deadline::Patience;
+use crate::kernel::next::next_unwinding;
+use crate::kernel::raw::libc_return;
+use crate::numbers::table::{self, Held};
 
 /// Bytes of a signal set as the kernel knows it.
 const SIGSET_BYTES: usize = 8;
@@ -117,7 +118,7 @@ points! {
 
     fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
         // SAFETY: the program gives `count` entries.
-        if unsafe { poll::is_kernels(fds, count) } && crate::next::has_threads() {
+        if unsafe { poll::is_kernels(fds, count) } && crate::kernel::next::has_threads() {
             return next_unwinding!(
                 ppoll(
                     fds => *mut pollfd, count => nfds_t, timeout => *const timespec,
@@ -169,7 +170,7 @@ points! {
         timeout: *const timespec, mask: *const sigset_t,
     ) -> c_int {
         // SAFETY: each set is null or the program's own, with `count` bits.
-        if unsafe { select::is_kernels(count, [read, write, except]) } && crate::next::has_threads() {
+        if unsafe { select::is_kernels(count, [read, write, except]) } && crate::kernel::next::has_threads() {
             return next_unwinding!(
                 pselect(
                     count => c_int, read => *mut fd_set, write => *mut fd_set,

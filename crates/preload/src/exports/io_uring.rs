@@ -5,8 +5,8 @@
 use core::ffi::{c_int, c_uint, c_void};
 
 use super::exports;
-use crate::io_uring::is_refused;
-use crate::next::next;
+use crate::calls::io_uring::is_refused;
+use crate::kernel::next::next;
 
 const REFUSED: c_int = -libc::ENOSYS;
 

@@ -8,9 +8,9 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 use libc::{sigset_t, termios, winsize};
 
 use super::{blocking, exports, kernel, points, unwinding};
-use crate::inside;
-use crate::next::{next, next_unwinding};
+use crate::kernel::next::{next, next_unwinding};
 use crate::numbers::handed_out;
+use crate::thread::inside;
 
 /// Bytes of a signal set as the kernel knows it.
 const SIGSET_BYTES: usize = 8;

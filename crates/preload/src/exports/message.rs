@@ -5,11 +5,13 @@ use libc::{mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
 
 use super::{blocking, kernel, points};
-use crate::buffers::{Parts, PartsMut};
-use crate::deadline::{Deadline, Patience};
-use crate::raw::libc_return;
-use crate::stream::{self, Earlier, StreamRef};
-use crate::{fast_open, numbers, table, travel};
+use crate::calls::stream::{self, Earlier, StreamRef};
+use crate::calls::{fast_open, travel};
+use crate::kernel::buffers::{Parts, PartsMut};
+use crate::kernel::deadline::{Deadline, Patience};
+use crate::kernel::raw::libc_return;
+use crate::numbers;
+use crate::numbers::table;
 
 points! {
     fn recvfrom(

@@ -27,9 +27,9 @@ mod threads;
 /// The system call, with the arguments that the program gave.
 macro_rules! kernel {
     ($number:ident $(, $argument:expr)* $(,)?) => {
-        $crate::raw::libc_result(
+        $crate::kernel::raw::libc_result(
             // SAFETY: the program vouches for these arguments, as it would to libc.
-            unsafe { $crate::raw::sys!(libc::$number $(, $argument)*) }
+            unsafe { $crate::kernel::raw::sys!(libc::$number $(, $argument)*) }
         )
     };
 }
@@ -53,10 +53,10 @@ macro_rules! points {
         pub unsafe extern "C-unwind" fn $name($($argument: $kind),*) -> $result {
             #[inline(always)]
             unsafe fn call($($argument: $kind),*) -> $result $body
-            $crate::cancel::call_begins();
+            $crate::calls::cancel::call_begins();
             // SAFETY: as the program called it.
             let result = unsafe { call($($argument),*) };
-            $crate::cancel::call_ends();
+            $crate::calls::cancel::call_ends();
             result
         }
     )*};
@@ -76,8 +76,8 @@ macro_rules! unwinding {
 /// cancelled in it, or else by the system call at once.
 macro_rules! blocking {
     ($name:ident($($argument:expr => $kind:ty),* $(,)?) -> $result:ty, $kernel:expr) => {
-        if $crate::next::has_threads() {
-            $crate::next::next_unwinding!($name($($argument => $kind),*) -> $result, $kernel as $result)
+        if $crate::kernel::next::has_threads() {
+            $crate::kernel::next::next_unwinding!($name($($argument => $kind),*) -> $result, $kernel as $result)
         } else {
             $kernel as $result
         }

@@ -4,8 +4,9 @@ use core::ffi::{c_int, c_ulong, c_void};
 use libc::socklen_t;
 
 use super::{blocking, exports, kernel, unwinding};
-use crate::raw::libc_return;
-use crate::{cancel, connect, control, listener, stream, table};
+use crate::calls::{cancel, connect, control, listener, stream};
+use crate::kernel::raw::libc_return;
+use crate::numbers::table;
 
 exports! {
     fn getsockopt(

@@ -6,9 +6,10 @@
 use core::ffi::{CStr, c_char, c_int};
 
 use super::{exports, kernel};
-use crate::next::next;
-use crate::raw::libc_return;
-use crate::{enter, exec, fork, numbers};
+use crate::calls::{enter, exec, fork};
+use crate::kernel::next::next;
+use crate::kernel::raw::libc_return;
+use crate::numbers;
 
 /// The arguments of a program that C does not name lie in registers and, from the sixth on, on the stack.
 /// Put there, too, below the others, they are the list that execv takes. The return address lies between

@@ -5,8 +5,8 @@ use core::ffi::c_int;
 use libc::sighandler_t;
 
 use super::exports;
-use crate::actions;
-use crate::next::next;
+use crate::calls::actions;
+use crate::kernel::next::next;
 
 exports! {
     fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {

@@ -5,8 +5,11 @@ use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
 use super::{blocking, exports, kernel, points};
-use crate::raw::libc_return;
-use crate::{accept, connect, control, listener, numbers, stream, table};
+use crate::calls::socket::made;
+use crate::calls::{accept, connect, control, listener, stream};
+use crate::kernel::raw::libc_return;
+use crate::numbers;
+use crate::numbers::table;
 
 points! {
     fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
@@ -57,7 +60,7 @@ exports! {
         let fd = kernel!(SYS_socket, domain, kind, protocol) as c_int;
         if fd >= 0 {
             numbers::handed_out(fd);
-            crate::socket::made(fd, domain, kind, protocol);
+            made(fd, domain, kind, protocol);
         }
         fd
     }

@@ -5,8 +5,8 @@ use core::ffi::{CStr, c_char, c_int};
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
 use super::{exports, points};
-use crate::next::{next, next_unwinding};
-use crate::{enter, spawn};
+use crate::calls::{enter, spawn};
+use crate::kernel::next::{next, next_unwinding};
 
 exports! {
     fn posix_spawn(

@@ -4,10 +4,11 @@ use core::ffi::{c_char, c_int, c_void};
 use libc::{DIR, FILE};
 
 use super::{exports, unwinding};
-use crate::next::{next, next_unwinding};
-use crate::numbers::{closed_within, handed_out};
-use crate::raw::libc_return;
-use crate::{cancel, due, spawn, standard, stdio, table};
+use crate::calls::{cancel, spawn, stdio};
+use crate::kernel::next::{next, next_unwinding};
+use crate::kernel::raw::libc_return;
+use crate::numbers::{closed_within, handed_out, standard, table};
+use crate::thread::due;
 
 /// The arguments that C does not name lie in registers and on the stack, and a `va_list` says where.
 /// This makes one, as a C compiler would, and calls the function that takes it: the registers are

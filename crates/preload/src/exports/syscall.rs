@@ -5,8 +5,10 @@ use libc::timespec;
 
 use super::exports;
 use super::{confine, data, descriptor, events, makers, message, option, process, socket};
-use crate::deadline::Patience;
-use crate::{fork, numbers, raw};
+use crate::calls::fork;
+use crate::kernel::deadline::Patience;
+use crate::kernel::raw;
+use crate::numbers;
 
 exports! {
     /// Calls that make a process or thread which shares our memory, or begins on another stack, must not
@@ -225,7 +227,7 @@ unsafe extern "C-unwind" fn by_number(
                 confine::before_filter();
                 raw::libc_result(raw::call(number, [a, b, c, d, e, f])) as c_long
             }
-            libc::SYS_io_uring_setup if crate::io_uring::is_refused() => {
+            libc::SYS_io_uring_setup if crate::calls::io_uring::is_refused() => {
                 raw::set_errno(libc::ENOSYS);
                 -1
             }

@@ -5,8 +5,8 @@ use core::ffi::c_int;
 
 use libc::pthread_t;
 
-use crate::cancel;
-use crate::next::next_unwinding;
+use crate::calls::cancel;
+use crate::kernel::next::next_unwinding;
 
 /// # Safety
 /// As libc's.

@@ -9,7 +9,7 @@ use super::congestion;
 use super::known::{Known, PLAIN, plain_value};
 use super::stream::kept::{self, Values};
 use super::times::{linger_code, nanoseconds};
-use crate::option_value::kernel_value;
+use crate::kernel::option::kernel_value;
 
 /// See the [module](self).
 #[derive(Default)]

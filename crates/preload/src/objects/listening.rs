@@ -9,8 +9,8 @@ use host::{Listener, Socket};
 use super::inherited::Settings;
 use super::stream::Stream;
 use super::stream::kept::Values;
-use crate::lock::lock;
-use crate::report;
+use crate::engine::report;
+use crate::kernel::lock::lock;
 
 /// After so many connections of the engine's in a row the kernel's have their turn.
 const KERNEL_TURN: u32 = 32;

@@ -1,6 +1,6 @@
 //! An epoll set of the program.
 //!
-//! What the program calls on it is in [`epoll`](crate::epoll).
+//! What the program calls on it is in [`epoll`](crate::calls::epoll).
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,8 +10,8 @@ use host::ReadySet;
 use rustix::io::Errno;
 use self_cell::self_cell;
 
-use crate::forks::generation;
-use crate::session;
+use crate::engine::forks::generation;
+use crate::engine::session;
 
 pub mod bell;
 mod kin;

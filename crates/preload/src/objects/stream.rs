@@ -1,7 +1,7 @@
 //! A connection of the engine's behind a descriptor: what the kernel keeps of one beside what `host`'s
 //! socket does.
 //!
-//! What the program calls on it is in [`stream`](crate::stream).
+//! What the program calls on it is in [`stream`](crate::calls::stream).
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use core::time::Duration;
 use host::{Carried, OptionKind, Shutdown, Socket};
 use rustix::io::Errno;
 
-use crate::deadline::Patience;
-use crate::{report, session, wait};
+use crate::engine::{report, session, wait};
+use crate::kernel::deadline::Patience;
 
 pub mod kept;
 pub mod zerocopy;

@@ -12,8 +12,8 @@ use super::inherited::{Chosen, knows_congestion};
 use super::listening::Listening;
 use super::set::Watch;
 use super::stream::Stream;
-use crate::lock::lock;
-use crate::special::Specials;
+use crate::kernel::lock::lock;
+use crate::objects::special::Specials;
 
 /// See the [module](self).
 pub struct Tcp {

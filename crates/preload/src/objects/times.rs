@@ -4,7 +4,7 @@
 use libc::{c_int, linger, timeval};
 use rustix::io::Errno;
 
-use crate::scratch;
+use crate::kernel::scratch;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,6 +1,6 @@
 //! What the processes of a family have in common: memory for a log of what they do, and a bell.
 //!
-//! What for is told in [`family`](crate::epoll::family), which stands above.
+//! What for is told in [`family`](crate::calls::epoll::family), which stands above.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +10,15 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use host::ChangeLog;
 use host::private_fds::{Private, lift};
 
-use crate::kernel_epoll::{consume, new_set, watch};
-use crate::lock::lock;
-use crate::raw::{result, sys};
+use crate::kernel::epoll::{consume, new_set, watch};
+use crate::kernel::lock::lock;
+use crate::kernel::raw::{result, sys};
 
 /// What the members of a family have in common.
 pub struct Family {
     /// What was done.
     pub log: &'static ChangeLog,
-    /// See [`family`](crate::epoll::family).
+    /// See [`family`](crate::calls::epoll::family).
     bell: Private<OwnedFd>,
 }
 

@@ -21,11 +21,11 @@ use rustix::io::Errno;
 
 use super::bell;
 use super::kin::Kin;
-use crate::deadline::Deadline;
-use crate::forks::generation;
-use crate::kernel_epoll::{kernel_control, new_set, watch};
-use crate::lock::lock;
-use crate::session;
+use crate::engine::forks::generation;
+use crate::engine::session;
+use crate::kernel::deadline::Deadline;
+use crate::kernel::epoll::{kernel_control, new_set, watch};
+use crate::kernel::lock::lock;
 
 /// What marks sleepers' events among the program's: no address, and nothing that a program would choose. It
 /// is the same in every program, because one that has a set from another may see the other's.

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::forks::generation;
+use crate::engine::forks::generation;
 
 /// How many there are. Those from before a fork are the parent's.
 #[derive(Default)]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET};
 
-use crate::lock::lock;
-use crate::option_value::kernel_value;
+use crate::kernel::lock::lock;
+use crate::kernel::option::kernel_value;
 
 /// An option: its level and its name.
 type Name = (c_int, c_int);

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use rustix::io::Errno;
 
 use super::Stream;
-use crate::lock::lock;
+use crate::kernel::lock::lock;
 
 /// What is known of the sends of one socket.
 #[derive(Default)]

@@ -1,0 +1,331 @@
+//! connect: the engine's, or the kernel's.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use host::{ConnectError, ConnectOptions, FastOpen, Readiness, Session};
+use libc::{sockaddr, socklen_t};
+use rustix::io::Errno;
+
+use crate::calls::blocking::set_kernel_blocking;
+use crate::calls::epoll;
+use crate::calls::stream::StreamRef;
+use crate::engine::{report, session, settings};
+use crate::kernel::address::{kernel_name, read_address};
+use crate::kernel::deadline::Patience;
+use crate::kernel::option::kernel_value;
+use crate::kernel::raw::{result, sys};
+use crate::numbers::description::Content;
+use crate::numbers::placeholder::replace_by_own_socket;
+use crate::numbers::table::{self, Held};
+use crate::numbers::{duplicate, standard};
+use crate::objects::inherited::{Settings, inherited};
+use crate::objects::stream::Stream;
+use crate::objects::tcp::Tcp;
+use crate::thread::signals;
+
+/// The reason that `host` gives for connections within this machine.
+const LOCAL: &str = "the address is of this machine";
+
+/// How long an engine may take to say whether it waits for data. One that is stopped says so later, and the
+/// socket is writable then.
+pub const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+
+/// Whether the program has set TCP_FASTOPEN_CONNECT on a socket that is not connected.
+pub fn is_fast_open_wanted(fd: c_int) -> bool {
+    kernel_value::<c_int>(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT).is_ok_and(|on| on != 0)
+}
+
+/// connect on a TCP socket of the program. `None`: it is the kernel's to connect.
+///
+/// # Safety
+/// `length` bytes at `address` are readable.
+pub unsafe fn connect(
+    fd: c_int,
+    held: &Held,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> Option<Result<usize, Errno>> {
+    let tcp = held.tcp()?;
+    // SAFETY: as the caller promises.
+    if unsafe { names_nobody(address, length) } {
+        return dissolve(fd, held, tcp, || {
+            // SAFETY: as the caller promises.
+            result(unsafe { sys!(libc::SYS_connect, fd, address, length) })
+        });
+    }
+    if let Some(stream) = tcp.stream() {
+        return Some(again(held, tcp, stream));
+    }
+    if !tcp.is_undecided() {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    let remote = unsafe { read_address(address, length) }?;
+    let session = session::begin()?;
+    let deferred = tcp.has_options() && is_fast_open_wanted(fd);
+    let fast_open = match deferred {
+        true => FastOpen::Hold,
+        false => FastOpen::No,
+    };
+    match begin(fd, tcp, session, remote, fast_open) {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(error) => return Some(Err(error)),
+    }
+    Some(match tcp.stream() {
+        // The first write opens it.
+        Some(stream) if deferred && stream.socket.await_syn(ANSWER_WITHIN) => {
+            stream.opening.store(false, Ordering::Relaxed);
+            Ok(0)
+        }
+        Some(_) if tcp.is_nonblocking() => Err(Errno::INPROGRESS),
+        Some(stream) => wait_until_open(held, stream),
+        None => Err(Errno::INVAL),
+    })
+}
+
+/// Has the engine begin to open a connection. False: it is the kernel's to connect.
+///
+/// `fast_open`: whether its SYN asks for Fast Open, and may wait for data.
+pub fn begin(
+    fd: c_int,
+    tcp: &Tcp,
+    session: &Session,
+    remote: SocketAddr,
+    fast_open: FastOpen,
+) -> Result<bool, Errno> {
+    if !is_for(fd, tcp, remote) {
+        // The kernel has an error for that, and the socket stays as it is.
+        return Ok(false);
+    }
+    if let Some(reason) = tcp.only_kernel(fd) {
+        return leave_to_kernel(fd, tcp, reason);
+    }
+    // An IPv6 socket reaches IPv4 by mapped addresses.
+    let remote = canonical(remote);
+    let mut options = ConnectOptions::default();
+    options.fast_open = fast_open;
+    options.local = kernel_name(fd)
+        .filter(|local| local.port() != 0 || !local.ip().is_unspecified())
+        .map(|local| as_family_of(remote, canonical(local)));
+    if options.local.is_some() {
+        options.bound = Some(Arc::new(duplicate(fd)?));
+    }
+    let settings = if tcp.has_options() {
+        inherited(fd, tcp.chosen())
+    } else {
+        Settings::default()
+    };
+    if tcp.has_options()
+        && let Ok(index) = kernel_value::<c_int>(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX)
+    {
+        options.interface = index as u32;
+    }
+    for (kind, value) in &settings.known {
+        // The kernel has accepted the value; what the engine bounds more narrowly stays default.
+        let _ = options.set_option(*kind, *value);
+    }
+    if let Some(bytes) = settings.send_buffer {
+        options.set_send_buffer(bytes);
+    }
+    options.set_receive_low(settings.receive_low);
+    match session.connect(remote, options) {
+        Ok(socket) => {
+            let stream = Stream::new(socket);
+            stream
+                .opening
+                .store(tcp.is_nonblocking(), Ordering::Relaxed);
+            stream.take_timeouts(settings.receive_timeout, settings.send_timeout);
+            stream.set_zerocopy(settings.zerocopy);
+            stream.is_engines.store(false, Ordering::Relaxed);
+            let may_wait = fast_open == FastOpen::Hold;
+            stream.fast_open.store(may_wait, Ordering::Relaxed);
+            tcp.specials.tell();
+            tcp.become_stream(stream);
+            epoll::move_watches(tcp);
+            (0..3).for_each(standard::number_changed);
+            Ok(true)
+        }
+        Err(ConnectError::KernelsJob(reason)) => leave_to_kernel(fd, tcp, reason),
+        Err(ConnectError::Failed(error)) => Err(error),
+    }
+}
+
+/// It is the kernel's to connect: false, or refused if that is not wanted.
+fn leave_to_kernel(fd: c_int, tcp: &Tcp, reason: &'static str) -> Result<bool, Errno> {
+    report::left_to_kernel(fd, "connection", reason);
+    // What stays on this machine is the kernel's by design, and no failure.
+    if settings::are_strict() && reason != LOCAL {
+        return Err(Errno::OPNOTSUPP);
+    }
+    // From here on it is the kernel's, without a look of ours at every call.
+    if tcp.is_unwatched() {
+        drop(table::remove(fd));
+    }
+    Ok(false)
+}
+
+/// Whether a socket reaches such addresses at all.
+fn is_for(fd: c_int, tcp: &Tcp, remote: SocketAddr) -> bool {
+    let of_v6 = tcp.family == libc::AF_INET6;
+    if remote.is_ipv6() != of_v6 {
+        return false;
+    }
+    let is_mapped = of_v6 && remote.ip().to_canonical().is_ipv4();
+    let only_v6 = || kernel_value::<c_int>(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY);
+    !is_mapped || only_v6() == Ok(0)
+}
+
+/// The address itself, of one that is mapped into IPv6.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip == address.ip() => address,
+        ip => SocketAddr::new(ip, address.port()),
+    }
+}
+
+/// What a socket of IPv6 that is bound to any address is bound to for a peer of IPv4.
+fn as_family_of(remote: SocketAddr, local: SocketAddr) -> SocketAddr {
+    if remote.is_ipv4() && local.is_ipv6() && local.ip().is_unspecified() {
+        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), local.port())
+    } else {
+        local
+    }
+}
+
+/// Waits for the handshake. One that has failed may connect anew.
+pub fn wait_until_open(held: &Held, stream: &Stream) -> Result<usize, Errno> {
+    let deadline = Patience::socket_timeout(stream.send_timeout()).begin();
+    loop {
+        match stream.socket.wait(Readiness::OUT, deadline.time_left()) {
+            Ok(_) => break,
+            Err(Errno::TIMEDOUT) => return Err(Errno::INPROGRESS),
+            Err(Errno::INTR) if !deadline.is_bounded() && signals::goes_on() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    failure(held, stream).map_or(Ok(0), Err)
+}
+
+/// Why it has failed, which this tells once: after that the socket is as before.
+fn failure(held: &Held, stream: &Stream) -> Option<Errno> {
+    let error = stream.socket.take_error();
+    if !stream.socket.never_opened() {
+        return error;
+    }
+    start_over(held, stream);
+    Some(error.unwrap_or(Errno::CONNABORTED))
+}
+
+/// A connection has failed, and the program has been told why: its numbers stand for the kernel's socket
+/// again, which waits for a connect or a listen. Calls under way end with the connection.
+fn start_over(held: &Held, stream: &Stream) {
+    let Some(tcp) = held.tcp() else { return };
+    if stream.left.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let fresh = tcp.afresh();
+    epoll::move_back(held, &fresh);
+    let fresh = Held::new(Content::Tcp(fresh));
+    table::replace(held, &fresh);
+    if let Some(fd) = table::numbers_of(&fresh).next() {
+        // Meanwhile the program's wish was kept here alone. All numbers have one file.
+        let _ = set_kernel_blocking(fd, !tcp.is_nonblocking());
+    }
+    (0..3).for_each(standard::number_changed);
+}
+
+/// connect to an address of no family: the socket is to be connected to nobody. What is a connection is
+/// reset, and its numbers stand for a socket that may connect or listen; what listens stops. `None`: it is
+/// the kernel's.
+fn dissolve(
+    fd: c_int,
+    held: &Held,
+    tcp: &Tcp,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Option<Result<usize, Errno>> {
+    let Some(stream) = tcp.stream() else {
+        let listening = tcp.listener()?;
+        let stopped = kernel();
+        if stopped.is_ok() {
+            listening.listener.stop();
+        }
+        return Some(stopped);
+    };
+    if !stream.has_own_socket()
+        && let Err(error) = replace_by_own_socket(fd, held, tcp.family)
+    {
+        return Some(Err(error));
+    }
+    stream.socket.reset();
+    start_over(held, stream);
+    Some(Ok(0))
+}
+
+/// Whether an address is of no family (AF_UNSPEC).
+///
+/// # Safety
+/// `length` bytes at `address` are readable.
+unsafe fn names_nobody(address: *const sockaddr, length: socklen_t) -> bool {
+    if address.is_null() || (length as usize) < size_of::<libc::sa_family_t>() {
+        return false;
+    }
+    // SAFETY: the family comes first.
+    let family = unsafe { address.cast::<libc::sa_family_t>().read_unaligned() };
+    c_int::from(family) == libc::AF_UNSPEC
+}
+
+/// An option was set on a connection: one that fails leaves it to its successor.
+///
+/// # Safety
+/// `length` bytes at `value` are readable.
+pub unsafe fn option_set(
+    fd: c_int,
+    stream: &StreamRef,
+    (level, name): (c_int, c_int),
+    value: *const c_void,
+    length: socklen_t,
+) {
+    if !stream.has_own_socket() || stream.socket.is_connected() {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { sys!(libc::SYS_setsockopt, fd, level, name, value, length) };
+    if let Some(tcp) = stream.held().tcp() {
+        tcp.option_set(level, name);
+    }
+}
+
+/// connect on what is connected, or is being connected.
+fn again(held: &Held, tcp: &Tcp, stream: &Stream) -> Result<usize, Errno> {
+    if stream.socket.is_connected() {
+        // A connect that did not wait is answered once: it has succeeded.
+        return if stream.opening.swap(false, Ordering::Relaxed) {
+            Ok(0)
+        } else {
+            Err(Errno::ISCONN)
+        };
+    }
+    if stream.socket.holds_syn() {
+        return Err(Errno::ISCONN);
+    }
+    // One that was open has been connected, whatever became of it.
+    let over = stream.socket.readiness().intersects(Readiness::HUP);
+    if over && !stream.socket.never_opened() && !stream.opening.load(Ordering::Relaxed) {
+        return Err(Errno::ISCONN);
+    }
+    if let Some(error) = failure(held, stream) {
+        return Err(error);
+    }
+    if tcp.is_nonblocking() {
+        return Err(Errno::ALREADY);
+    }
+    wait_until_open(held, stream).map_err(|error| match error {
+        Errno::INPROGRESS => Errno::ALREADY,
+        error => error,
+    })
+}

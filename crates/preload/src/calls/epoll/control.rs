@@ -1,0 +1,203 @@
+//! What is in a set: epoll_create and epoll_ctl, and what becomes of members that change sides.
+
+use core::ffi::c_int;
+use std::sync::Arc;
+
+use host::Readiness;
+use libc::epoll_event;
+use rustix::io::Errno;
+
+use super::family;
+use crate::kernel::epoll::kernel_control;
+use crate::kernel::lock::lock;
+use crate::numbers;
+use crate::numbers::description::Content;
+use crate::numbers::table::{self, Held, number_of_set};
+use crate::objects::set::{Set, Watch};
+use crate::objects::tcp::Tcp;
+
+/// epoll_ctl on a descriptor of ours.
+///
+/// # Safety
+/// `event` is null or points to the program's event.
+pub unsafe fn control(
+    number: c_int,
+    operation: c_int,
+    fd: c_int,
+    held: &Held,
+    event: *mut epoll_event,
+) -> Result<(), Errno> {
+    let Some(tcp) = held.tcp() else {
+        // An epoll set inside another: the sleeper in the inner one makes it readable, if armed.
+        if let Some(inner) = held.epoll()
+            && operation == libc::EPOLL_CTL_ADD
+        {
+            inner.nest(fd)?;
+        }
+        return kernel_control(number, operation, fd, event);
+    };
+    // SAFETY: as the caller promises. The structure is packed on x86-64, so it is copied.
+    let wanted = unsafe { event.as_ref() }.map(|event| (event.events, event.u64));
+    if operation != libc::EPOLL_CTL_DEL && wanted.is_none() {
+        return Err(Errno::FAULT);
+    }
+    let (events, data) = wanted.unwrap_or_default();
+    let set = of(number, fd)?;
+    let set = set.epoll().ok_or(Errno::INVAL)?;
+    if tcp.stream().is_none() {
+        kernel_control(number, operation, fd, event)?;
+    }
+    let mut watches = lock(&tcp.watches);
+    if tcp.is_undecided() {
+        watches.retain(|watch| !(watch.fd == fd && watch.number == number));
+        if operation != libc::EPOLL_CTL_DEL {
+            watches.push(Watch {
+                set: Arc::downgrade(set),
+                number,
+                fd,
+                events,
+                data,
+            });
+        }
+        return Ok(());
+    }
+    drop(watches);
+    change(set, number, operation, fd, tcp, events, data)
+}
+
+/// epoll_ctl on a socket of the engine's, of which others that have the set learn.
+fn change(
+    set: &Set,
+    number: c_int,
+    operation: c_int,
+    fd: c_int,
+    tcp: &Tcp,
+    events: u32,
+    data: u64,
+) -> Result<(), Errno> {
+    let others_have_it = set.is_familys();
+    if others_have_it {
+        family::catch_up();
+    }
+    change_here(set, number, operation, fd, tcp, events, data)?;
+    if others_have_it {
+        let wanted = (operation != libc::EPOLL_CTL_DEL).then_some(Readiness(events));
+        family::changed(set, (fd, tcp), wanted, data);
+    }
+    Ok(())
+}
+
+/// epoll_ctl on a socket of the engine's, in this process.
+fn change_here(
+    set: &Set,
+    number: c_int,
+    operation: c_int,
+    fd: c_int,
+    tcp: &Tcp,
+    events: u32,
+    data: u64,
+) -> Result<(), Errno> {
+    let ours = set.ours(number)?;
+    let (key, wanted) = (fd as u64, Readiness(events));
+    match (operation, tcp.stream(), tcp.listener()) {
+        (libc::EPOLL_CTL_ADD, Some(stream), _) => ours.ready.add(&stream.socket, key, wanted, data),
+        (libc::EPOLL_CTL_MOD, Some(stream), _) => {
+            ours.ready.modify(&stream.socket, key, wanted, data)
+        }
+        (libc::EPOLL_CTL_DEL, Some(stream), _) => ours.ready.remove(&stream.socket, key),
+        // The kernel has accepted the same change for its part, so the answer is given.
+        (libc::EPOLL_CTL_ADD, _, Some(listening)) => {
+            let _ = ours.ready.add(&listening.listener, key, wanted, data);
+            listening.tell(fd);
+            Ok(())
+        }
+        (libc::EPOLL_CTL_MOD, _, Some(listening)) => {
+            let _ = ours.ready.modify(&listening.listener, key, wanted, data);
+            Ok(())
+        }
+        (libc::EPOLL_CTL_DEL, _, Some(listening)) => {
+            let _ = ours.ready.remove(&listening.listener, key);
+            Ok(())
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// `tcp` has just become the engine's: moves it, in every set that it was put in before. A listener
+/// stays in the kernel's part too.
+pub fn move_watches(tcp: &Tcp) {
+    for watch in core::mem::take(&mut *lock(&tcp.watches)) {
+        let Some(set) = watch.set.upgrade() else {
+            continue;
+        };
+        let Some(number) = number_of_set(&set, watch.number) else {
+            continue;
+        };
+        if tcp.stream().is_some() {
+            let _ = kernel_control(number, libc::EPOLL_CTL_DEL, watch.fd, core::ptr::null_mut());
+        }
+        let _ = change(
+            &set,
+            number,
+            libc::EPOLL_CTL_ADD,
+            watch.fd,
+            tcp,
+            watch.events,
+            watch.data,
+        );
+    }
+}
+
+/// A connection that did not come to be is the kernel's again, as `fresh`, under the same numbers: moves
+/// it back, in every set.
+pub fn move_back(held: &Held, fresh: &Tcp) {
+    let Some(stream) = held.stream() else { return };
+    for number in table::used(0, u32::MAX) {
+        let Some(set) = table::get(number) else {
+            continue;
+        };
+        let Some(set) = set.epoll() else { continue };
+        let Some(ours) = set.ours.get() else { continue };
+        for taken in ours.ready.take_all(&stream.socket) {
+            let fd = taken.key as c_int;
+            let (events, data) = (taken.wanted.0, taken.data);
+            let mut event = epoll_event { events, u64: data };
+            // What is behind another number by now has left the sets.
+            if !table::get(fd).is_some_and(|other| other.is(held))
+                || kernel_control(number, libc::EPOLL_CTL_ADD, fd, &raw mut event).is_err()
+            {
+                continue;
+            }
+            lock(&fresh.watches).push(Watch {
+                set: Arc::downgrade(set),
+                number,
+                fd,
+                events,
+                data,
+            });
+        }
+    }
+}
+
+/// The program has a new set `number`: remembered from the beginning, because programs duplicate
+/// its number before anything is in it, and wait through one number for what they add by another.
+pub fn made(number: c_int) {
+    numbers::handed_out(number);
+    table::install(number, Held::new(Content::Epoll(family::new_set())));
+}
+
+/// The set of that number, remembered from now on if it came from another program; `fd` is another
+/// descriptor of the program's.
+fn of(number: c_int, fd: c_int) -> Result<Held, Errno> {
+    if let Some(held) = table::get(number) {
+        return Ok(held);
+    }
+    // Is it a set at all? Taking out what is not in it says so.
+    match kernel_control(number, libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error),
+    }
+    let held = Held::new(Content::Epoll(family::new_set()));
+    table::install(number, held.clone());
+    Ok(held)
+}

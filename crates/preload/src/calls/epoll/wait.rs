@@ -1,0 +1,324 @@
+//! epoll_wait over both parts of a set.
+//!
+//! 1. What our rings already say is reported first; then the kernel's part of the set, when ours
+//!    has nothing, or every few turns even if it always has: the program's signals and timers
+//!    arrive there.
+//! 2. An engine that is awake is given the core for a moment: it may be about to answer.
+//! 3. To sleep: arm, look once more, make the real call with the program's mask and time.
+//!
+//! In a set that other processes have, too, what they have done comes first ([`family`]).
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
+
+use libc::{epoll_event, pollfd, sigset_t};
+use rustix::io::Errno;
+
+use super::family;
+use crate::engine::session;
+use crate::kernel::deadline::{Deadline, Patience};
+use crate::kernel::raw::{result, sys};
+use crate::objects::set::sleep::{Bed, MARK, NEWS, PROGRAMS};
+use crate::objects::set::{Ours, Set, bell};
+use crate::thread::inside::sleeping;
+
+/// Waits that may pass in which only our part is looked at.
+const TURNS_WITHOUT_KERNEL: u32 = 8;
+
+/// The most events that are asked of a set at once: more than servers ask for.
+const MOST: usize = i32::MAX as usize / size_of::<epoll_event>();
+
+/// # Safety
+/// `events` points to room for `most` events; `mask` is null or points to a signal set.
+pub unsafe fn wait(
+    number: c_int,
+    set: &Set,
+    events: *mut epoll_event,
+    most: c_int,
+    patience: Patience,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    let room = usize::try_from(most).unwrap_or(0);
+    if room == 0 || room > MOST || set.unknown.load(Ordering::Relaxed) {
+        return Err(Errno::INVAL);
+    }
+    let mut room = Room {
+        number,
+        events,
+        most: room,
+        filled: 0,
+    };
+    let deadline = patience.begin();
+    let ours = loop {
+        if set.is_familys() {
+            family::attend(set);
+        }
+        if let Some(ours) = set.ours.get() {
+            break ours;
+        }
+        if set.is_familys() {
+            room.beside_others(set, deadline, mask)?;
+        } else {
+            // SAFETY: the mask is the program's.
+            unsafe { room.kernel_alone(set, patience, mask)? };
+        }
+        if room.filled > 0 || deadline.passed() {
+            return Ok(room.filled);
+        }
+    };
+    ours.entered();
+    room.collect(ours);
+    let waits = room.filled == 0 && !patience.is_zero();
+    // Until this returns.
+    let _waiting = waits.then(|| ours.sleep.hesitate());
+    if waits {
+        room.collect(ours);
+    }
+    let due = ours
+        .turn
+        .fetch_add(1, Ordering::Relaxed)
+        .is_multiple_of(TURNS_WITHOUT_KERNEL);
+    if room.filled > 0 {
+        if due && room.filled < room.most {
+            let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
+            ours.sleep.quieten(&set.kin, rung);
+            set.call_unaware(ours, number)?;
+        }
+        return Ok(room.leave(ours));
+    }
+    loop {
+        if patience.is_zero() {
+            let rung = room.kernel(Deadline::NOW, mask)?;
+            ours.sleep.quieten(&set.kin, rung);
+            set.call_unaware(ours, number)?;
+            room.collect(ours);
+            return Ok(room.leave(ours));
+        }
+        let mut bed = ours.sleep.arm(&set.kin, number, deadline)?;
+        room.collect(ours);
+        // Collected twice, what is level-triggered would be reported twice.
+        let collected = room.filled > 0;
+        if collected {
+            bed.until = Deadline::NOW;
+        }
+        let slept = room.sleep(&bed, mask);
+        ours.sleep.disarm(&set.kin, &bed, slept.unwrap_or(true));
+        if set.is_familys() {
+            // By the fork of another thread it may be one only now.
+            family::attend(set);
+        }
+        set.call_unaware(ours, number)?;
+        if !collected {
+            room.collect(ours);
+        }
+        if room.filled == 0 {
+            slept?;
+        }
+        if room.filled > 0 || deadline.passed() {
+            return Ok(room.leave(ours));
+        }
+    }
+}
+
+/// The program's array of events, and how much of it is filled.
+struct Room {
+    number: c_int,
+    events: *mut epoll_event,
+    most: usize,
+    filled: usize,
+}
+
+impl Room {
+    /// Adds what our part has to report.
+    fn collect(&mut self, ours: &Ours) {
+        session::pump();
+        let left = self.most - self.filled;
+        let Room { events, filled, .. } = self;
+        ours.ready.collect(left, |event| {
+            // SAFETY: `collect` reports at most `left` events, so this is within the array.
+            unsafe {
+                events.add(*filled).write_unaligned(epoll_event {
+                    events: event.readiness.0,
+                    u64: event.data,
+                });
+            }
+            *filled += 1;
+        });
+    }
+
+    /// Waits for what the kernel's part has to report, as long as there is no part of ours. That part
+    /// is there afterwards if another process that has the set has one.
+    ///
+    /// # Safety
+    /// `mask` is null or points to a signal set.
+    unsafe fn kernel_alone(
+        &mut self,
+        set: &Set,
+        patience: Patience,
+        mask: *const sigset_t,
+    ) -> Result<(), Errno> {
+        let Room { events, most, .. } = *self;
+        set.unaware.enter();
+        set.kin.in_kernel.enter();
+        let reported = match set.has_ours() || set.is_familys() {
+            true => Ok(0),
+            // SAFETY: the program's own array and mask.
+            false => unsafe { kernel_wait(self.number, events, most, patience, mask) },
+        };
+        set.kin.in_kernel.leave();
+        set.unaware.leave();
+        if self.keep(reported?) {
+            session::begin();
+            let ours = set.ours(self.number)?;
+            ours.sleep.quieten(&set.kin, true);
+            set.call_unaware(ours, self.number)?;
+        }
+        Ok(())
+    }
+
+    /// The same in a set that other processes have, too: until one of them has put something there that
+    /// makes a part of ours, or the set has something to report.
+    fn beside_others(
+        &mut self,
+        set: &Set,
+        deadline: Deadline,
+        mask: *const sigset_t,
+    ) -> Result<(), Errno> {
+        let Some(news) = bell::news() else {
+            return self.kernel(deadline, mask).map(drop);
+        };
+        let ask = |fd| pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut asked = [ask(self.number), ask(news)];
+        set.unaware.enter();
+        let slept = match set.has_ours() {
+            true => Ok(0),
+            false => {
+                let left = deadline.left();
+                let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+                let (at, count) = (asked.as_mut_ptr(), asked.len());
+                // SAFETY: the array is whole; the mask is the program's; the time is a copy.
+                unsafe { sleeping!(libc::SYS_ppoll, at, count, left, mask, 8usize) }
+            }
+        };
+        set.unaware.leave();
+        slept?;
+        let [programs, news] = asked.map(|it| it.revents != 0);
+        if news {
+            family::heard();
+        }
+        if programs {
+            self.kernel(Deadline::NOW, core::ptr::null())?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps as was made ready, and adds what the kernel's part has to report. True if there were events of a
+    /// sleeper's.
+    fn sleep(&mut self, bed: &Bed, mask: *const sigset_t) -> Result<bool, Errno> {
+        let Some(beside) = bed.beside else {
+            return self.kernel(bed.until, mask);
+        };
+        let mut found = [epoll_event { events: 0, u64: 0 }; 8];
+        let (call, at, most) = (libc::SYS_epoll_pwait, found.as_mut_ptr(), found.len());
+        let span = bed.until.milliseconds();
+        // SAFETY: the array is whole; the mask is the program's.
+        let reported = unsafe {
+            if bed.until.is_now() {
+                result(sys!(call, beside, at, most, span, mask, 8usize))
+            } else {
+                sleeping!(call, beside, at, most, span, mask, 8usize)
+            }
+        }?;
+        let found = &found[..reported.min(most)];
+        let any = |mark| found.iter().any(|event| event.u64 == mark);
+        if any(NEWS) {
+            family::heard();
+        }
+        let rung = any(PROGRAMS) && self.kernel(Deadline::NOW, core::ptr::null())?;
+        Ok(any(MARK) || rung)
+    }
+
+    /// Adds what the kernel's part has to report, waiting for it until `deadline`. Events of a
+    /// sleeper's are not for the program; true if there were any.
+    fn kernel(&mut self, deadline: Deadline, mask: *const sigset_t) -> Result<bool, Errno> {
+        let left = self.most - self.filled;
+        if left == 0 {
+            return Ok(false);
+        }
+        let (call, span) = (libc::SYS_epoll_pwait, deadline.milliseconds());
+        let (set, most) = (self.number, left as c_int);
+        // SAFETY: within the program's array; the mask is the program's.
+        let reported = unsafe {
+            let events = self.events.add(self.filled);
+            if deadline.is_now() {
+                result(sys!(call, set, events, most, span, mask, 8usize))
+            } else {
+                sleeping!(call, set, events, most, span, mask, 8usize)
+            }
+        }?;
+        // A listener may be reported by both parts: each then has a client of its own waiting.
+        Ok(self.keep(reported))
+    }
+
+    /// The caller goes, with what is in the array. If there is more, it is for another.
+    fn leave(&self, ours: &Ours) -> usize {
+        if self.filled > 0 {
+            ours.sleep.pass_on(|| ours.ready.any_ready());
+        }
+        self.filled
+    }
+
+    /// Of the events that the kernel has just `reported`, keeps those that are no sleeper's; true if
+    /// there were others.
+    fn keep(&mut self, reported: usize) -> bool {
+        let before = self.filled;
+        for index in self.filled..self.filled + reported {
+            // SAFETY: the kernel has filled these, and `self.filled` is never beyond `index`.
+            unsafe {
+                let event = self.events.add(index).read_unaligned();
+                if event.u64 != MARK {
+                    self.events.add(self.filled).write_unaligned(event);
+                    self.filled += 1;
+                }
+            }
+        }
+        self.filled - before < reported
+    }
+}
+
+/// The kernel's epoll_wait, for as long as the program wants.
+///
+/// # Safety
+/// `events` points to room for `most` events; `mask` is null or points to a signal set.
+unsafe fn kernel_wait(
+    set: c_int,
+    events: *mut epoll_event,
+    most: usize,
+    patience: Patience,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    let most = most as c_int;
+    // SAFETY: as the caller promises; the time is a copy.
+    unsafe {
+        match patience.in_milliseconds() {
+            Some(span) => sleeping!(libc::SYS_epoll_pwait, set, events, most, span, mask, 8usize),
+            None => {
+                let span = patience.as_timespec();
+                let span = span.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+                sleeping!(
+                    libc::SYS_epoll_pwait2,
+                    set,
+                    events,
+                    most,
+                    span,
+                    mask,
+                    8usize
+                )
+            }
+        }
+    }
+}

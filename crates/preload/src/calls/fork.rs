@@ -1,0 +1,105 @@
+//! What happens at a fork.
+//!
+//! The handlers run in the thread that forks: before it, the engine takes references for the child;
+//! after it, the child gives up what is the parent's alone. Locks of ours that another thread could
+//! hold at that moment are taken before and given back after, so that the child finds them free.
+
+use core::cell::RefCell;
+
+use host::ForkToken;
+
+use crate::calls::epoll::family;
+use crate::calls::spawn;
+use crate::engine::{early, forks, session, wait};
+use crate::kernel::next;
+use crate::numbers::{pool, table};
+use crate::thread::inside;
+
+/// What is carried from before a fork to after it.
+struct Crossing {
+    token: Option<ForkToken>,
+    /// Other threads may have made calls that are not made in the child.
+    others: bool,
+    _programs: spawn::Quiet,
+    _early: early::Early,
+    _pool: pool::Quiet,
+    _sleepers: wait::Quiet,
+    /// Let go of last: a set that was closed meanwhile goes with it, for which others of these locks are taken.
+    sets: family::Quiet,
+}
+
+thread_local! {
+    static CROSSING: RefCell<Option<Crossing>> = const { RefCell::new(None) };
+}
+
+/// Registers the handlers.
+pub fn register() {
+    // SAFETY: the handlers are fit to be called at any fork.
+    unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+}
+
+extern "C" fn before() {
+    // A handler would wait for what is locked here.
+    inside::enter();
+    forks::happens();
+    // First: a program that is being started takes connections along.
+    let programs = spawn::quiet();
+    // Before what follows, as where one that has a set with others learns what they have done.
+    let sets = family::before_fork();
+    // Before the session's locks, as where something is said.
+    let early = early::lines();
+    let token = session::current().map(|session| session.before_fork());
+    let crossing = Crossing {
+        token,
+        others: next::has_threads(),
+        _programs: programs,
+        _early: early,
+        _pool: pool::quiet(),
+        _sleepers: wait::quiet(),
+        sets,
+    };
+    CROSSING.with_borrow_mut(|slot| *slot = Some(crossing));
+}
+
+extern "C" fn after_in_parent() {
+    drop(CROSSING.take());
+    family::after_in_parent();
+    inside::leave();
+}
+
+/// Makes a new process by `fork`, which is one of the ways that call no handlers.
+pub fn through(fork: impl FnOnce() -> isize) -> isize {
+    before();
+    let child = fork();
+    if child == 0 {
+        after_in_child();
+    } else {
+        after_in_parent();
+    }
+    child
+}
+
+extern "C" fn after_in_child() {
+    let (token, others, sets) = match CROSSING.take() {
+        Some(Crossing {
+            token,
+            others,
+            sets,
+            ..
+        }) => (token, others, Some(sets)),
+        None => (None, false, None),
+    };
+    if let (Some(session), Some(token)) = (session::current(), token) {
+        session.after_fork_child(token);
+    }
+    // The session's locks are free by now.
+    drop(sets);
+    wait::forget_all();
+    forks::next_generation();
+    family::after_in_child();
+    // One that forks in a handler goes on with the call that this has interrupted.
+    if others && inside::holds_nothing() {
+        table::forget_other_calls();
+    }
+    inside::leave();
+}

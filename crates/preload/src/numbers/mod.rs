@@ -1,0 +1,164 @@
+//! The life of descriptor numbers: closed, duplicated, replaced.
+//!
+//! - [`table`]: which are ours
+//! - [`description`]: what those stand for
+//! - [`pool`]: memory for that
+//! - [`placeholder`]: what is behind them in the kernel
+//! - [`standard`]: `stdin`, `stdout` and `stderr`, which go by numbers
+
+use core::ffi::{c_int, c_uint};
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use crate::kernel::raw::{result, sys};
+use table::Held;
+
+pub mod description;
+pub mod placeholder;
+pub mod pool;
+pub mod standard;
+pub mod table;
+
+/// Closes `fd`, ours or the kernel's.
+pub fn close(fd: c_int) -> Result<usize, Errno> {
+    if host::private_fds::contains(fd) {
+        return Err(Errno::BADF);
+    }
+    let held = table::remove(fd);
+    if let Some(held) = &held {
+        held.number_closes(fd);
+        standard::number_changed(fd);
+    }
+    // SAFETY: the program gives up the number.
+    let closed = result(unsafe { sys!(libc::SYS_close, fd) });
+    // The last reference ends the connection, after the number is free as in the kernel: a
+    // lingering close waits in `number_closes`, before.
+    drop(held);
+    closed
+}
+
+/// Closes a range, around the descriptors that are this library's own.
+pub fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Result<usize, Errno> {
+    if first > last {
+        return Err(Errno::INVAL);
+    }
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        for fd in table::used(first, last) {
+            if let Some(held) = table::remove(fd) {
+                held.number_closes(fd);
+                standard::number_changed(fd);
+            }
+        }
+    }
+    let mut hidden: Vec<c_uint> = host::private_fds::iter()
+        .filter_map(|fd| c_uint::try_from(fd).ok())
+        .filter(|fd| (first..=last).contains(fd))
+        .collect();
+    hidden.sort_unstable();
+    let mut from = first;
+    for fd in hidden {
+        if fd > from {
+            kernel_close_range(from, fd - 1, flags)?;
+        }
+        from = fd.saturating_add(1);
+    }
+    if from > last {
+        return Ok(0);
+    }
+    kernel_close_range(from, last, flags)
+}
+
+fn kernel_close_range(first: c_uint, last: c_uint, flags: c_int) -> Result<usize, Errno> {
+    // SAFETY: the program gives up these numbers, and none of them is ours to keep.
+    result(unsafe { sys!(libc::SYS_close_range, first, last, flags) })
+}
+
+/// dup2: like dup3, but a number onto itself is left alone.
+pub fn dup2(from: c_int, to: c_int) -> Result<usize, Errno> {
+    if from == to {
+        // SAFETY: asks only whether the number is open.
+        result(unsafe { sys!(libc::SYS_fcntl, from, libc::F_GETFD) })?;
+        return Ok(to as usize);
+    }
+    dup3(from, to, 0)
+}
+
+/// Makes `to` what `from` is, closing what it was.
+pub fn dup3(from: c_int, to: c_int, flags: c_int) -> Result<usize, Errno> {
+    if host::private_fds::contains(to) || host::private_fds::contains(from) {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: the program gives up what `to` was.
+    result(unsafe { sys!(libc::SYS_dup3, from, to, flags) })?;
+    duplicated(from, to);
+    Ok(to as usize)
+}
+
+/// The kernel has made `new` a duplicate of `old`. It alone knows whether that succeeds, so the table
+/// follows: meanwhile a call on `new` by another thread is one that came before.
+pub fn duplicated(old: c_int, new: c_int) {
+    match table::get(old) {
+        Some(held) => {
+            table::install(new, held);
+        }
+        None => table::handed_out(new),
+    }
+    standard::number_changed(new);
+}
+
+/// The kernel has handed out `fd`, for something that is not ours.
+pub fn handed_out(fd: c_int) -> c_int {
+    if fd >= 0 {
+        table::handed_out(fd);
+        standard::number_changed(fd);
+    }
+    fd
+}
+
+/// libc has closed `fd`, or has made it something else, by calls within it. `before` is what it was.
+pub fn closed_within(fd: c_int, before: &Held) {
+    if let Some(held) = table::remove_if(fd, before) {
+        held.number_closes(fd);
+    }
+    standard::number_changed(fd);
+}
+
+/// The numbers that stay open in a program that is executed, of those that are `meant`.
+pub fn staying_open(meant: impl Fn(&Held) -> bool) -> impl Iterator<Item = c_int> {
+    table::used(0, u32::MAX).filter(move |&fd| {
+        // SAFETY: asks for a flag.
+        let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) });
+        flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize == 0)
+            && table::get(fd).is_some_and(|held| meant(&held))
+    })
+}
+
+/// The numbers that are open, in rising order. `None`: there is no `/proc`.
+pub fn open() -> Option<Vec<c_int>> {
+    let entries = std::fs::read_dir("/proc/self/fd").ok()?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut numbers: Vec<c_int> = names.collect();
+    numbers.sort_unstable();
+    Some(numbers)
+}
+
+/// Numbers that are left for what the program must not see, at the end of those that it may have.
+const HIDDEN: u64 = 128;
+
+/// Where numbers begin that are out of the program's way.
+pub fn hidden_floor() -> c_int {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    // Where there is no limit to speak of, still within the table.
+    let limit = limit.unwrap_or(u64::MAX).min(1 << 16);
+    limit.saturating_sub(HIDDEN).max(limit / 2) as c_int
+}
+
+/// A duplicate of the program's descriptor, to keep or to show.
+pub fn duplicate(fd: c_int) -> Result<OwnedFd, Errno> {
+    // SAFETY: makes a new number, which is nobody else's.
+    unsafe {
+        let new = result(sys!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 0usize))?;
+        Ok(OwnedFd::from_raw_fd(new as c_int))
+    }
+}
