@@ -111,6 +111,6 @@ mod tests {
         assert!(is_logged(Path::new("src/engine.rs")));
         assert!(is_logged(Path::new("crates/engine/src/fast/worker.rs")));
         assert!(!is_logged(Path::new("crates/sim/src/link.rs")));
-        assert!(!is_logged(Path::new("crates/engine/tests/forks.rs")));
+        assert!(!is_logged(Path::new("crates/engine/tests/it/forks.rs")));
     }
 }

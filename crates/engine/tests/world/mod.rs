@@ -2,7 +2,10 @@
 //! the same make at the other end as the network's side, and hosts that speak the shared memory
 //! by hand, so that they can also lie.
 
-#![allow(dead_code, reason = "each test binary uses its own part of the world")]
+#![allow(
+    dead_code,
+    reason = "the fuzzer and each test binary use their own part of the world"
+)]
 
 mod host;
 

@@ -1,0 +1,233 @@
+//! What the kernel has on a port of the engine's: connections, and the sockets that were shown for it.
+
+use crate::world::{Host, World};
+use engine::config::Config;
+use engine::network::{Shared, Steered};
+use engine::slow::desk::ReadLoads;
+use netdev::steering::Load;
+use queue_pair::Submission;
+use queue_pair::control::{Fds, Reply, Request};
+use tcp::Failure;
+
+fn how(world: &World) -> Steered {
+    let [(_, _, how)] = world.worker.network().steered[..] else {
+        panic!("one port: {:?}", world.worker.network().steered);
+    };
+    how
+}
+
+fn set_connections(world: &World, port: u16, count: usize) {
+    let mut connections = world.kernel.connections.lock().expect("no panic");
+    connections.insert(port, count);
+}
+
+/// A port that is free for now.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    listener.local_addr().expect("bound").port()
+}
+
+#[test]
+fn a_port_is_mixed_for_as_long_as_the_kernel_has_connections_there() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, _) = world.listen(&mut host);
+    assert_eq!(how(&world), Steered::Engine, "the kernel has none");
+    let request = Request::Unlisten { listener: 0 };
+    assert_eq!(
+        world.request(&mut host, &request, Fds::new()).0,
+        Reply::Done
+    );
+
+    let shown = host.kernel[0].try_clone().expect("descriptors");
+    set_connections(&world, port, 2);
+    let request = Request::Listen {
+        addr: shown.local_addr().expect("bound"),
+        v6only: false,
+        backlog: 128,
+    };
+    let fds = [shown.into()].into_iter().collect();
+    let (reply, _) = world.request(&mut host, &request, fds);
+    assert!(matches!(reply, Reply::Listening { .. }), "{reply:?}");
+    assert_eq!(how(&world), Steered::Mixed);
+    set_connections(&world, port, 1);
+    world.attend();
+    assert_eq!(how(&world), Steered::Mixed);
+    set_connections(&world, port, 0);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine);
+}
+
+#[test]
+fn an_answer_to_an_older_question_does_not_count() {
+    let port = free_port();
+    let denying = format!("[access]\ndeny = [{{ ports = \"{port}\" }}]\n");
+    let denying = Config::parse("engine.toml", &denying).expect("valid");
+    let mut files = vec![Config::default(), denying];
+    let mut world = World::new();
+    world.desk = world.desk.reloading(Box::new(move || {
+        files.pop().ok_or_else(|| "no more".to_owned())
+    }));
+    let mut host = world.attach(None);
+    set_connections(&world, port, 1);
+    world.listen_at(&mut host, port);
+    assert_eq!(how(&world), Steered::Mixed);
+    for then in [Steered::Closing, Steered::Mixed] {
+        let reply = world.ask_once(&Request::Reload);
+        assert!(matches!(reply, Reply::Reloaded { .. }), "{reply:?}");
+        assert_eq!(how(&world), then);
+    }
+    // The question is from before: the kernel was given new connections since.
+    set_connections(&world, port, 0);
+    world.desk.attend();
+    world.worker.attend(world.now);
+    assert_eq!(how(&world), Steered::Mixed);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine);
+}
+
+/// Says nothing of any load.
+struct Silent;
+
+impl ReadLoads for Silent {
+    fn of_slot(&mut self, _: u16) -> Option<Load> {
+        None
+    }
+}
+
+#[test]
+fn a_listener_stays_placed_whatever_becomes_of_it_between() {
+    let port = free_port();
+    let placed = |further: &str| {
+        let text = format!("placement = \"kernel\"\n{further}");
+        Config::parse("engine.toml", &text).expect("valid")
+    };
+    let denying = placed(&format!("[access]\ndeny = [{{ ports = \"{port}\" }}]\n"));
+    let mut files = vec![Config::default(), placed(""), denying];
+    let mut world = World::new();
+    let desk = world.desk.reloading(Box::new(move || {
+        files.pop().ok_or_else(|| "no more".to_owned())
+    }));
+    world.desk = desk.placing(placed("").placements(), Some(Box::new(Silent)));
+    let mut host = world.attach(None);
+    let (_, listener) = world.listen_at(&mut host, port);
+    world.attend();
+    let kernels = Steered::Shared(Shared { share: 0, slot: 0 });
+    assert_eq!(how(&world), kernels);
+    let reload = |world: &mut World| {
+        let reply = world.ask_once(&Request::Reload);
+        assert!(matches!(reply, Reply::Reloaded { .. }), "{reply:?}");
+        world.attend();
+    };
+    reload(&mut world);
+    assert_eq!(how(&world), Steered::Closing);
+    reload(&mut world);
+    assert_eq!(how(&world), kernels);
+    // The next one has the number that this one had.
+    let request = Request::Unlisten { listener };
+    world.request(&mut host, &request, Fds::new());
+    world.attend();
+    world.listen(&mut host);
+    world.attend();
+    assert_eq!(how(&world), kernels);
+    reload(&mut world);
+    assert_eq!(how(&world), Steered::Engine);
+}
+
+/// The cookie of the socket that a host has shown.
+fn cookie(host: &Host) -> u64 {
+    netdev::syscalls::socket_cookie(&host.kernel[0]).expect("a cookie")
+}
+
+/// These sockets listen in the kernel.
+fn tell(world: &World, cookies: &[u64]) {
+    let told = cookies.iter().copied().collect();
+    *world.kernel.listening.lock().expect("no panic") = Some(told);
+}
+
+#[test]
+fn who_was_not_accepted_ends_with_the_last_proof() {
+    let mut world = World::new();
+    let (mut host, mut other) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut host);
+    let copy = world.join(&mut other, &host);
+    let cookie = cookie(&host);
+    tell(&world, &[cookie, 1]);
+    world.attend();
+    let credit = |listener, total| Submission::Credit {
+        listener,
+        total,
+        waits: false,
+    };
+    host.submit(credit(listener, 2));
+    let (accepted, client) = world.connect(&mut host, port);
+    // One more is offered to the process, one to the other, and one waits.
+    let mut clients = Vec::new();
+    clients.push(world.peer.connect(world.now, port));
+    world.settle();
+    other.submit(credit(copy, 1));
+    world.settle();
+    for _ in 0..2 {
+        clients.push(world.peer.connect(world.now, port));
+        world.settle();
+    }
+    host.collect();
+    other.collect();
+    assert_eq!((host.accepted().len(), other.accepted().len()), (2, 1));
+    tell(&world, &[1]);
+    world.attend();
+    world.settle();
+    for client in &clients {
+        assert_eq!(world.peer.conns[client].update.failed, Some(Failure::Reset));
+    }
+    // The one that was accepted goes on, and who asks for another gets none.
+    world.peer.send(world.now, client, b"still");
+    other.submit(Submission::Credit {
+        listener: copy,
+        total: 9,
+        waits: true,
+    });
+    world.settle();
+    host.collect();
+    assert_eq!(host.received(accepted), b"still");
+    assert!(host.is_released(host.accepted()[1]));
+    other.collect();
+    assert!(other.is_released(other.accepted()[0]));
+    let request = Request::Unlisten { listener: copy };
+    let (reply, _) = world.request(&mut other, &request, Fds::new());
+    assert_eq!(reply, Reply::Done);
+}
+
+#[test]
+fn a_listener_goes_with_its_last_proof() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, _) = world.listen(&mut host);
+    let cookie = cookie(&host);
+    tell(&world, &[cookie, 1]);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine);
+    *world.kernel.listening.lock().expect("no panic") = None;
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine, "it is not known");
+    tell(&world, &[1]);
+    world.attend();
+    assert_eq!(how(&world), Steered::Closing);
+    // Whoever binds the port now and shows that is somebody else.
+    host.kernel.clear();
+    *world.kernel.listening.lock().expect("no panic") = None;
+    let mut other = world.attach(None);
+    let (_, listener) = world.listen_at(&mut other, port);
+    assert_eq!(how(&world), Steered::Engine);
+    other.submit(Submission::Credit {
+        listener,
+        total: 8,
+        waits: true,
+    });
+    let client = world.peer.connect(world.now, port);
+    world.settle();
+    other.collect();
+    host.collect();
+    assert_eq!((host.accepted().len(), other.accepted().len()), (0, 1));
+    assert!(world.peer.conns[&client].update.failed.is_none());
+}

@@ -1,0 +1,42 @@
+//! A world in one thread under virtual time, by topic. One binary: each of them would compile the engine's
+//! workers anew for the simulated link, which takes longer than all of these tests.
+
+mod admission;
+mod bells;
+mod buffers;
+mod credit;
+mod departures;
+mod fast_open;
+mod files;
+mod flooded;
+mod forks;
+mod halves;
+mod hostile;
+mod kernel_sockets;
+mod left;
+mod lent;
+mod local;
+mod many;
+mod neighbours_that_lie;
+mod posted;
+mod pressure;
+mod reclaim;
+mod resting;
+mod same_port;
+mod sending;
+mod serving;
+mod shut_down;
+mod strangers;
+mod telling;
+mod tickets;
+mod versions;
+mod waits;
+mod workers;
+mod workers_resets;
+
+#[path = "../frozen/mod.rs"]
+mod frozen;
+#[path = "../scripts/mod.rs"]
+mod scripts;
+#[path = "../world/mod.rs"]
+mod world;

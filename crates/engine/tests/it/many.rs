@@ -1,0 +1,64 @@
+//! Many connections: nothing that concerns all of them is done at once.
+
+use crate::world::World;
+use queue_pair::{ConnRef, Submission};
+
+const MANY: u32 = 1_000;
+/// Connections that are ended in one go, of which a turn has two when it finds that a session ends.
+const AT_ONCE: u32 = 128;
+
+#[test]
+fn the_end_of_a_process_with_many_connections_takes_many_turns() {
+    let mut world = World::new();
+    let (mut other, its, peers) = world.connected();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: MANY,
+        waits: false,
+    });
+    for _ in 0..MANY {
+        world.connect(&mut host, port);
+    }
+    assert_eq!(world.worker.stack().connection_count(), MANY + 1);
+    // It names what is not its own: all that it has is reset.
+    host.submit(Submission::Close {
+        conn: ConnRef {
+            index: 1 << 20,
+            generation: 9,
+        },
+        abort: false,
+        at: 0,
+    });
+    world.peer.send(world.now, peers, b"meanwhile");
+    world.peer.turn(world.now);
+    let (mut turns, mut heard_after) = (0, None);
+    loop {
+        let before = world.worker.stack().connection_count();
+        world.worker.turn(world.now);
+        world.peer.turn(world.now);
+        let after = world.worker.stack().connection_count();
+        assert!(
+            before - after <= 2 * AT_ONCE,
+            "{} connections ended in one turn",
+            before - after
+        );
+        turns += 1;
+        other.collect();
+        if other.received(its) == b"meanwhile" {
+            heard_after.get_or_insert(turns);
+        }
+        if after == 1 {
+            break;
+        }
+        assert!(turns < 100, "{after} connections are left");
+    }
+    assert!(turns > MANY / AT_ONCE / 2);
+    assert!(
+        heard_after.is_some_and(|turn| turn < 3),
+        "others are served meanwhile: {heard_after:?}"
+    );
+    world.attend();
+    assert_eq!(world.worker.sessions(), 1);
+}
