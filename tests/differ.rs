@@ -12,7 +12,10 @@ fn actor() -> PathBuf {
     let binary = Path::new(env!("CARGO_BIN_EXE_outboard"));
     let directory = binary.parent().expect("a binary is in a directory");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "-p", "outboard-differ", "--bins"]);
+    // Of the workspace and beside a test, as the gate builds it: otherwise crates would have other features, and
+    // nearly all would be compiled anew.
+    build.args(["build", "--quiet", "--workspace"]);
+    build.args(["--bin", "differ-actor", "--test", "differ"]);
     let target = directory
         .parent()
         .expect("which is in the target directory");

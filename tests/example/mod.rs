@@ -8,14 +8,9 @@ pub fn build(name: &str) -> PathBuf {
     let binary = Path::new(env!("CARGO_BIN_EXE_outboard"));
     let directory = binary.parent().expect("a binary is in a directory");
     let mut build = Command::new(env!("CARGO"));
-    build.args([
-        "build",
-        "--quiet",
-        "-p",
-        "outboard-preload",
-        "--example",
-        name,
-    ]);
+    // Of the workspace, as the gate builds it: of one package, crates would have other features, and nearly all
+    // would be compiled anew.
+    build.args(["build", "--quiet", "--workspace", "--example", name]);
     build.env(
         "CARGO_TARGET_DIR",
         directory
