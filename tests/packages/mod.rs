@@ -47,8 +47,11 @@ pub fn build(scratch: &Path, built: &Path, version: &str) -> PathBuf {
     let text = text.replacen("(0.1.0-", &format!("({version}-"), 1);
     std::fs::write(&changelog, text).expect("a changelog");
     let mut rules = Command::new("debian/rules");
-    // What the tests are made of is large, and its symbols are in a package of their own.
     rules.arg("binary").current_dir(&tree).env("BUILT", built);
+    // What the tests are made of is large: no packages of its symbols, in which nobody looks here, and no more
+    // compression than there must be.
+    rules.env("DEB_BUILD_OPTIONS", "noautodbgsym");
+    rules.env("DPKG_DEB_COMPRESSOR_LEVEL", "0");
     run(&mut rules);
     let packages = std::fs::read_dir(tree.join("target/debian")).expect("packages");
     packages
