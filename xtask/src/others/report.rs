@@ -9,6 +9,23 @@ use std::collections::BTreeSet;
 /// Why tests fail on the engine, as far as it is known.
 const REASONS: &str = include_str!("reasons.toml");
 
+/// Begins the page.
+const ABOUT: &str = include_str!("about.md");
+/// Ends it: what the suites are.
+const WHAT: &str = include_str!("what.md");
+
+/// The columns of the table of suites.
+const SUITES: &[&str] = &[
+    "suite",
+    "connections: engine",
+    "kernel",
+    "in the other run",
+    "pass: kernel",
+    "engine",
+];
+/// And those of the table of tests that pass on the kernel alone.
+const WORSE: &[&str] = &["suite", "test", "why"];
+
 /// A suite on either side.
 pub struct Row {
     pub name: String,
@@ -50,6 +67,19 @@ impl Row {
 }
 
 impl Row {
+    /// Its line in the table of suites.
+    fn in_table(&self) -> String {
+        format!(
+            "| {} | {} | {} | {} | {} | {} |\n",
+            self.name,
+            self.here.engine,
+            self.here.kernel,
+            self.there.kernel,
+            Self::passed(&self.kernel),
+            Self::passed(&self.engine),
+        )
+    }
+
     /// Whether a test fails on the engine that has no reason for it, as far as is known.
     pub fn has_unknown(&self) -> Result<bool> {
         let reasons = reasons()?;
@@ -128,47 +158,50 @@ pub fn line(row: &Row) -> String {
     text
 }
 
-/// The page.
-pub fn document(rows: &[Row]) -> Result<String> {
+/// The page, with `rows`. Those of the other suites among `names` are kept as they are in `old`.
+pub fn document(names: &[&str], rows: &[Row], old: &str) -> Result<String> {
     let reasons = reasons()?;
-    let mut text = String::from(
-        "# Test suites of other projects\n\n\
-         Made by `sudo cargo xtask suites --write`, which runs each suite twice in a network of its own: on the\n\
-         kernel, and by `outboard run` with `local = true`, since they are both ends of their connections.\n\n\
-         - *connections*: those that were opened in the run on the engine, by the engine and by the kernel. The\n  \
-         kernel's are mostly refused on purpose, or go to listeners that were there before they could be offloaded;\n  \
-         *in the other run* is how many there are without an engine.\n\
-         - *pass*: tests that passed on the kernel, and in the run on the engine. Those that skip themselves are not\n  \
-         counted.\n\n\
-         | suite | connections: engine | kernel | in the other run | pass: kernel | engine |\n\
-         | --- | --- | --- | --- | --- | --- |\n",
-    );
-    for row in rows {
-        text += &format!(
-            "| {} | {} | {} | {} | {} | {} |\n",
-            row.name,
-            row.here.engine,
-            row.here.kernel,
-            row.there.kernel,
-            Row::passed(&row.kernel),
-            Row::passed(&row.engine),
-        );
-    }
-    text += "\n## What passes on the kernel alone\n\n";
-    if rows.iter().all(|row| row.worse().is_empty()) {
-        text += "Nothing.\n";
-    } else {
-        text += "| test | why |\n| --- | --- |\n";
-    }
-    for row in rows {
-        for name in row.worse() {
-            let why = row.said(&reasons, name).replace('\n', " ");
-            text += &format!("| `{name}` | {why} |\n");
+    let mut suites = String::new();
+    let mut worse = String::new();
+    for name in names {
+        if let Some(row) = rows.iter().find(|row| row.name == *name) {
+            suites += &row.in_table();
+            for test in row.worse() {
+                let why = row.said(&reasons, test).replace('\n', " ");
+                worse += &format!("| {name} | `{test}` | {why} |\n");
+            }
+        } else {
+            suites.extend(kept(old, name, SUITES));
+            worse.extend(kept(old, name, WORSE));
         }
     }
-    text += "\n## What is not here\n\n\
-             Debian's packages of libuv, node, Perl, redis and memcached bring no tests.\n";
-    Ok(text)
+    if worse.is_empty() {
+        worse = "Nothing.\n".into();
+    } else {
+        worse.insert_str(0, &head(WORSE));
+    }
+    let suites = head(SUITES) + &suites;
+    Ok(format!(
+        "{ABOUT}{suites}\n## What passes on the kernel alone\n\n{worse}{WHAT}"
+    ))
+}
+
+/// The first lines of a table.
+fn head(columns: &[&str]) -> String {
+    let rule = vec!["---"; columns.len()];
+    let line = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
+    line(columns) + &line(&rule)
+}
+
+/// The lines about the suite `name` in that table of `old` that has these columns.
+fn kept<'a>(old: &'a str, name: &str, columns: &[&str]) -> impl Iterator<Item = &'a str> {
+    let start = format!("| {name} | ");
+    let head = head(columns);
+    let table = old.split_once(&head).map_or("", |(_, rest)| rest);
+    let lines = table.split_inclusive('\n');
+    lines
+        .take_while(|line| line.starts_with('|'))
+        .filter(move |line| line.starts_with(&start))
 }
 
 #[cfg(test)]
@@ -180,9 +213,8 @@ mod tests {
         of.iter().map(owned).collect()
     }
 
-    #[test]
-    fn what_fails_here_alone_is_named() {
-        let mut row = Row {
+    fn row() -> Row {
+        Row {
             name: "some".into(),
             kernel: results(&[("a", true), ("b", true), ("c", false), ("d", true)]),
             engine: results(&[("a", true), ("b", false), ("c", false)]),
@@ -192,7 +224,12 @@ mod tests {
                 engine: 7,
                 kernel: 1,
             },
-        };
+        }
+    }
+
+    #[test]
+    fn what_fails_here_alone_is_named() {
+        let mut row = row();
         assert_eq!(row.worse(), ["b", "d"]);
         assert!(row.has_unknown().unwrap());
         row.again(&results(&[("b", true)]));
@@ -209,5 +246,39 @@ mod tests {
         ] {
             assert_eq!(matches(pattern, name), matched, "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn suites_that_did_not_run_stay_in_the_table() {
+        let mut other = row();
+        other.name = "other".into();
+        let names = ["some", "other"];
+        let old = document(&names, &[row(), other], "").unwrap();
+        let mut better = row();
+        better.engine = better.kernel.clone();
+        better.here.engine = 8;
+        let new = document(&names, &[better], &old).unwrap();
+        let lines: Vec<&str> = new.lines().filter(|line| line.starts_with("| ")).collect();
+        let lines: Vec<&str> = lines
+            .into_iter()
+            .filter(|line| !line.contains("---"))
+            .collect();
+        let expected = [
+            "| suite | connections: engine | kernel | in the other run | pass: kernel | engine |",
+            "| some | 8 | 1 | 0 | 3 | 3 |",
+            "| other | 7 | 1 | 0 | 3 | 1 |",
+            "| suite | test | why |",
+            "| other | `b` | Not known yet |",
+            "| other | `d` | Not known yet |",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn where_all_is_well_there_is_no_second_table() {
+        let mut row = row();
+        row.engine = row.kernel.clone();
+        let page = document(&["some"], &[row], "").unwrap();
+        assert!(page.contains("kernel alone\n\nNothing.\n\n## What is run"));
     }
 }
