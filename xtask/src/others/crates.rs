@@ -1,7 +1,7 @@
 //! Suites of crates: their tests are built from a copy of the crate as cargo has fetched it, and run as
 //! programs.
 
-use super::network::{Connections, Network};
+use super::network::{Connections, LONGEST, Network};
 use super::results::Results;
 use crate::shell;
 use anyhow::{Context, Result, bail};
@@ -126,6 +126,7 @@ impl Suite {
             let ended = network.run(
                 &program.name,
                 on_engine,
+                LONGEST,
                 Command::new(&program.file).current_dir(&program.directory),
             )?;
             let printed = std::fs::read_to_string(network.printed(&program.name, on_engine))?;

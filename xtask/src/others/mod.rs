@@ -9,6 +9,7 @@
 mod crates;
 mod junit;
 mod network;
+mod packages;
 mod report;
 mod results;
 
@@ -97,6 +98,12 @@ pub fn run(options: &Options) -> Result<String> {
             suite.run(&network, &programs, on_engine)
         })?);
     }
+    for suite in packages::ALL.iter().filter(|suite| wanted(suite.name)) {
+        let tests = suite.build(&scratch)?;
+        rows.push(both(suite.name, |on_engine| {
+            suite.run(&network, &tests, on_engine)
+        })?);
+    }
     if rows.is_empty() {
         bail!("there are no such suites");
     }
@@ -119,7 +126,13 @@ pub fn run(options: &Options) -> Result<String> {
 /// Every suite, in the order of the page.
 fn names() -> Vec<&'static str> {
     let crates = crates::ALL.iter().map(|suite| suite.name);
-    PYTHON.iter().copied().chain(crates).collect()
+    let packages = packages::ALL.iter().map(|suite| suite.name);
+    PYTHON
+        .iter()
+        .copied()
+        .chain(crates)
+        .chain(packages)
+        .collect()
 }
 
 fn check() -> Result<()> {
@@ -177,6 +190,7 @@ fn python(network: &Network, module: &str, on_engine: bool) -> Result<(Results, 
     let ended = network.run(
         module,
         on_engine,
+        network::LONGEST,
         command
             .args(["-m", "test", "-i", "*VSOCK*", "-i", "*CAN*", "--junit-xml"])
             .arg(file)

@@ -3,12 +3,12 @@
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Makes the network, and goes with it.
 const SCRIPT: &str = include_str!("network.sh");
-/// What the longest suite may take.
-const LIMIT: &str = "900";
-
+/// What the longest of CPython's modules may take, and the longest test program of a crate.
+pub const LONGEST: Duration = Duration::from_secs(900);
 /// Where suites run.
 pub struct Network {
     script: PathBuf,
@@ -56,11 +56,17 @@ impl Network {
         self.scratch.join(format!("{name}.{side}"))
     }
 
-    /// Runs the command of the suite `name`; what it prints goes to the file [`printed`](Self::printed).
+    /// Runs the command of the suite `name`, for `limit` at most; what it prints goes to the file [`printed`](Self::printed).
     ///
     /// # Errors
     /// There is no network, or no engine.
-    pub fn run(&self, name: &str, on_engine: bool, suite: &Command) -> Result<Ended> {
+    pub fn run(
+        &self,
+        name: &str,
+        on_engine: bool,
+        limit: Duration,
+        suite: &Command,
+    ) -> Result<Ended> {
         for file in ["engine.json", "kernel"] {
             let _ = std::fs::remove_file(self.scratch.join(file));
         }
@@ -82,7 +88,8 @@ impl Network {
             command.arg(&self.outboard);
         }
         command
-            .args(["--", "timeout", "--kill-after=10", LIMIT])
+            .args(["--", "timeout", "--kill-after=10"])
+            .arg(limit.as_secs().to_string())
             .arg(suite.get_program())
             .args(suite.get_args())
             .stdin(Stdio::null())

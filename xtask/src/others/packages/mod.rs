@@ -1,0 +1,12 @@
+//! Suites that come with the sources of Debian's packages: those are fetched, and what they need is built
+//! beside them.
+
+mod fetch;
+mod libuv;
+mod printed;
+mod suite;
+
+pub use suite::Suite;
+
+/// Every suite of this kind.
+pub const ALL: &[Suite] = &[libuv::SUITE];
