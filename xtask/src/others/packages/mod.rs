@@ -3,10 +3,12 @@
 
 mod fetch;
 mod libuv;
+mod perl;
 mod printed;
 mod suite;
+mod tap;
 
 pub use suite::Suite;
 
 /// Every suite of this kind.
-pub const ALL: &[Suite] = &[libuv::SUITE];
+pub const ALL: &[Suite] = &[libuv::SUITE, perl::SUITE];
