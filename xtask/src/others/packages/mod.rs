@@ -3,6 +3,7 @@
 
 mod fetch;
 mod libuv;
+mod memcached;
 mod perl;
 mod printed;
 mod suite;
@@ -11,4 +12,4 @@ mod tap;
 pub use suite::Suite;
 
 /// Every suite of this kind.
-pub const ALL: &[Suite] = &[libuv::SUITE, perl::SUITE];
+pub const ALL: &[Suite] = &[libuv::SUITE, perl::SUITE, memcached::SUITE];
