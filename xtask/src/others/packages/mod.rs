@@ -6,10 +6,11 @@ mod libuv;
 mod memcached;
 mod perl;
 mod printed;
+mod redis;
 mod suite;
 mod tap;
 
 pub use suite::Suite;
 
 /// Every suite of this kind.
-pub const ALL: &[Suite] = &[libuv::SUITE, perl::SUITE, memcached::SUITE];
+pub const ALL: &[Suite] = &[libuv::SUITE, perl::SUITE, memcached::SUITE, redis::SUITE];
