@@ -4,6 +4,7 @@
 mod fetch;
 mod libuv;
 mod memcached;
+mod node;
 mod perl;
 mod printed;
 mod redis;
@@ -13,4 +14,10 @@ mod tap;
 pub use suite::Suite;
 
 /// Every suite of this kind.
-pub const ALL: &[Suite] = &[libuv::SUITE, perl::SUITE, memcached::SUITE, redis::SUITE];
+pub const ALL: &[Suite] = &[
+    libuv::SUITE,
+    perl::SUITE,
+    memcached::SUITE,
+    redis::SUITE,
+    node::SUITE,
+];
