@@ -14,10 +14,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HANG_MS 60000
 #define VICTIM 1
@@ -112,6 +114,67 @@ static void expect_end(int sends, int error)
     EXPECT(sends, done + failed);
     EXPECT(1, failed > 0);
     EXPECT(error, sent_error);
+}
+
+/* What is sent from. */
+struct ways {
+    ob_memory *memory;
+    ob_file *file;
+    int fd;
+};
+
+static const char *const kinds[] = { "a copy", "registered memory", "pieces of it", "a registered file",
+                                     "a file", "a room" };
+#define KINDS 6
+
+static ssize_t send_by(int kind, ob_handle victim, const struct ways *ways)
+{
+    ob_piece pieces[2] = { { ways->memory, 0, 1 }, { ways->memory, 1, 1 } };
+    ob_span room;
+    int lent;
+    switch (kind) {
+    case 0:
+        return ob_send(queue, victim, ".", 1, 0, 0);
+    case 1:
+        return ob_send_registered(queue, victim, ways->memory, 0, 1, OB_ASYNC, 9);
+    case 2:
+        return ob_sendv_registered(queue, victim, pieces, 2, OB_ASYNC, 9);
+    case 3:
+        return ob_send_registered_file(queue, victim, ways->file, 0, 1, OB_ASYNC, 9);
+    case 4:
+        return ob_send_file(queue, victim, ways->fd, 0, 1, 0, 0);
+    default:
+        lent = ob_room(queue, victim, 1, &room);
+        return lent ? lent : ob_commit(queue, room.id, 1, 0, 0);
+    }
+}
+
+/* Who only sends, and takes no events, is told of a reset by the send, of whatever kind. */
+static void resets_of_each_kind(ob_context *context, int offloaded)
+{
+    struct ways ways;
+    int kind;
+    ways.fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    EXPECT(0, ob_register(context, 100, &ways.memory));
+    EXPECT(0, ob_register_file(context, ways.fd, &ways.file));
+    for (kind = 0; kind < KINDS; kind++) {
+        ob_handle victim = reach(VICTIM, offloaded), control = reach(CONTROL, offloaded);
+        ssize_t result;
+        stage = kinds[kind];
+        fresh();
+        fill(victim);
+        EXPECT(1, ob_send(queue, control, "r", 1, 0, 0));
+        /* A little may still find room. */
+        while ((result = send_by(kind, victim, &ways)) == -EAGAIN || result >= 0)
+            ;
+        EXPECT(-ECONNRESET, result);
+        EXPECT(-EPIPE, send_by(kind, victim, &ways));
+        EXPECT(0, ob_close(queue, victim));
+        EXPECT(0, ob_close(queue, control));
+    }
+    EXPECT(0, ob_unregister(ways.memory));
+    ob_unregister_file(ways.file);
+    close(ways.fd);
 }
 
 static void resets(int offloaded)
@@ -306,6 +369,7 @@ int main(int count, char **words)
     EXPECT(offloaded, !info.why_not[0]);
     EXPECT(0, info.unread);
     resets(offloaded);
+    resets_of_each_kind(context, offloaded);
     stage = "what is closed";
     closes(offloaded);
     stage = "many parts";

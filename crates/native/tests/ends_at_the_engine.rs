@@ -5,10 +5,11 @@ mod fake_engine;
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU8;
 
 use fake_engine::{FakeEngine, HANG};
-use native::{Context, Errno, Event, Handle, Kind, Mode, Queue};
+use native::{Context, Errno, Event, File, Handle, Kind, Memory, Mode, Queue, Room};
 use queue_pair::{Completion, ConnRef};
 
 const RESET: i32 = 104;
@@ -128,18 +129,53 @@ fn a_reset_that_a_receive_has_met_is_told_of_what_was_sent_before() {
     assert_eq!(scene.end(), (vec![(7, RESET)], RESET));
 }
 
+/// A program that only sends, and takes no events, hears of a reset by the send, whatever kind it is of.
+#[test]
+fn a_reset_is_told_by_sends_of_any_kind() {
+    type Result<T> = std::result::Result<T, Errno>;
+    type Send = fn(&mut Scene, &Memory, &File, Option<Room>) -> Result<()>;
+    let kinds: [(&str, Send); 5] = [
+        ("by copying", |scene, _, _, _| {
+            scene.queue.send(scene.handle, &[1; 9], false).map(drop)
+        }),
+        ("from registered memory", |scene, memory, _, _| {
+            let (queue, handle) = (&mut scene.queue, scene.handle);
+            let sent = queue.send_registered(handle, memory, 0, 9, false, Some(1));
+            sent.map(drop)
+        }),
+        ("from a registered file", |scene, _, file, _| {
+            let (queue, handle) = (&mut scene.queue, scene.handle);
+            let sent = queue.send_registered_file(handle, file, 0, 9, false, Some(1));
+            sent.map(drop)
+        }),
+        ("into a room", |scene, _, _, _| {
+            scene.queue.room(scene.handle, 9).map(drop)
+        }),
+        ("of a room", |scene, _, _, room| {
+            let committed = scene.queue.commit(room.unwrap(), 9, false, Some(1));
+            committed.map_err(|(_, errno)| errno)
+        }),
+    ];
+    for (kind, send) in kinds {
+        let mut scene = Scene::new();
+        let memory = scene.context.register(9).unwrap();
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let file = scene.context.register_file(file.as_fd()).unwrap();
+        assert!(file.is_offloaded());
+        let room = (kind == "of a room").then(|| scene.queue.room(scene.handle, 9).unwrap());
+        scene.fails(RESET);
+        let sent = send(&mut scene, &memory, &file, room);
+        assert_eq!(sent, Err(Errno::CONNRESET), "{kind}");
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_read_is_no_end_of_the_connection() {
     let mut scene = Scene::new();
     let folder = std::fs::File::open("/").unwrap();
-    let sent = scene.queue.send_file(
-        scene.handle,
-        std::os::fd::AsFd::as_fd(&folder),
-        0,
-        9,
-        false,
-        None,
-    );
+    let sent = scene
+        .queue
+        .send_file(scene.handle, folder.as_fd(), 0, 9, false, None);
     assert_eq!(sent, Err(Errno::ISDIR));
     let conn = scene.conn;
     scene.engine.host(|host| host.deliver(conn, b"data"));

@@ -112,7 +112,7 @@ impl Socket {
         {
             return Err(Errno::OPNOTSUPP);
         }
-        let mut guard = self.sendable(self.attach_and_lock())?;
+        let mut guard = self.sendable(self.well_informed())?;
         let state = &mut *guard;
         match &state.link {
             None => return Err(Errno::PIPE),

@@ -235,7 +235,7 @@ impl Socket {
     /// # Errors
     /// As for [`send`](Self::send); `EBUSY`: one is lent already.
     pub fn room(&self, want: usize) -> Result<Room, Errno> {
-        let mut guard = self.sendable(self.attach_and_lock())?;
+        let mut guard = self.sendable(self.well_informed())?;
         let state = &mut *guard;
         let Some(link) = &state.link else {
             return Err(Errno::PIPE);
@@ -286,7 +286,7 @@ impl Socket {
         if len == 0 {
             return Ok(());
         }
-        let sendable = self.sendable(self.attach_and_lock());
+        let sendable = self.sendable(self.well_informed());
         let mut guard = sendable.map_err(|errno| (None, errno))?;
         let state = &mut *guard;
         let followed = self.core.room.is_followed(more);
@@ -338,7 +338,7 @@ impl Socket {
         if !pieces.clone().all(is_inside) {
             return Err(Errno::INVAL);
         }
-        let mut guard = self.sendable(self.attach_and_lock())?;
+        let mut guard = self.sendable(self.well_informed())?;
         let state = &mut *guard;
         let Some(link) = &state.link else {
             return Err(Errno::PIPE);

@@ -187,7 +187,7 @@ impl SocketCore {
 impl Socket {
     /// The state, after a look at what the engine has said, if it has said anything: a program that only
     /// writes hears of a reset nowhere else.
-    fn well_informed(&self) -> MutexGuard<'_, State> {
+    pub(super) fn well_informed(&self) -> MutexGuard<'_, State> {
         let state = self.attach_and_lock();
         let link = state.link.as_ref();
         let Some(link) = link.filter(|link| link.attachment.has_news()) else {
