@@ -252,7 +252,9 @@ int ob_neigh_update(const ob_context *context, const struct sockaddr *address, s
 /* A queue without anything in it. -EMFILE, -ENFILE: there are no more descriptors. */
 int ob_queue_new(const ob_context *context, ob_queue **out);
 
-/* Closes all that a queue has, and frees it. NULL is nothing. */
+/* Closes all that a queue has, and frees it. NULL is nothing. For what was committed (ob_commit) and the kernel
+ * has not taken yet it waits up to a second; connections whose peers have made no room by then are reset, so
+ * that no stream ends as if it were whole. */
 void ob_queue_free(ob_queue *queue);
 
 /* Listens on an address with room for `backlog` connections that were not accepted; SO_REUSEADDR is
@@ -299,8 +301,10 @@ int ob_connect_from(ob_queue *queue, const struct sockaddr *local, socklen_t loc
  * open. -EAGAIN: what was committed before has not left yet. */
 int ob_shutdown(ob_queue *queue, ob_handle handle, int how);
 
-/* Closes a connection, a listener or a watch. What was sent is still delivered; asynchronous sends
- * do not come back any more, and the connection's views and rooms are void. No later ob_wait or ob_poll
+/* Closes a connection, a listener or a watch. What was sent is still delivered; what was committed and the
+ * kernel has not taken yet leaves in later calls of ob_wait or ob_poll, at the latest in ob_queue_free (a
+ * process that ends before resets the connection). Asynchronous sends do not come back any more, and the
+ * connection's views and rooms are void. No later ob_wait or ob_poll
  * gives an event of it; the events that the last one gave may have some left, so what their cookies point to
  * is freed when all of those have been looked at. */
 int ob_close(ob_queue *queue, ob_handle handle);

@@ -9,6 +9,7 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use host::{Errno, Readiness, Shutdown};
 use nix::sys::socket::{TimestampingFlag, sockopt};
@@ -51,10 +52,13 @@ pub(crate) struct Stream {
     awaits_more: bool,
     /// The room that is lent.
     lent: Weak<Area>,
-    /// What was committed and the kernel has not taken yet.
+    /// What was committed and the kernel has not taken yet. While there is some, the socket resets when it is
+    /// closed, however that comes about: an end without the last of a stream looks like one with it.
     rest: Vec<u8>,
     /// `rest` is given from here on.
     rest_from: usize,
+    /// Whether it resets when it is closed once that has left, as the program or its listener has it.
+    resets_on_close: bool,
     /// All that had come was received by the last call, as far as that can be known.
     is_drained: bool,
     /// It cannot be: the peer has ended its direction, which is told once, or has sent urgent data, at which a
@@ -77,6 +81,7 @@ impl Stream {
             lent: Weak::new(),
             rest: Vec::new(),
             rest_from: 0,
+            resets_on_close: false,
             is_drained: false,
             stops_short: false,
             why_not: None,
@@ -115,12 +120,16 @@ impl Stream {
     /// # Errors
     /// `EAGAIN`: some of it is left. Otherwise the kernel's.
     pub(crate) fn flush(&mut self) -> Result<(), Errno> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
         while self.rest_from < self.rest.len() {
             let rest = &self.rest[self.rest_from..];
             self.rest_from += rustix::net::send(&self.fd, rest, SendFlags::NOSIGNAL)?;
         }
         self.rest.clear();
         self.rest_from = 0;
+        let _ = Setting::ResetOnClose(self.resets_on_close).on_kernel(self.fd.as_fd());
         Ok(())
     }
 
@@ -237,10 +246,16 @@ impl Stream {
             Err(Errno::AGAIN) => 0,
             other => other?,
         };
+        if sent == len {
+            return Ok(());
+        }
         self.written += (len - sent) as u64;
         let from = self.rest.len();
         self.rest.resize(from + len - sent, 0);
         queue_pair::copy_out(&bytes[sent..], &mut self.rest[from..]);
+        let linger = rustix::net::sockopt::socket_linger(&self.fd);
+        self.resets_on_close = linger == Ok(Some(Duration::ZERO));
+        let _ = Setting::ResetOnClose(true).on_kernel(self.fd.as_fd());
         Ok(())
     }
 
@@ -249,6 +264,12 @@ impl Stream {
     /// # Errors
     /// `EINVAL`: the value cannot be.
     pub(crate) fn set(&mut self, setting: Setting) -> Result<(), Errno> {
+        if let Setting::ResetOnClose(on) = setting
+            && !self.rest.is_empty()
+        {
+            self.resets_on_close = on;
+            return Ok(());
+        }
         setting.on_kernel(self.fd.as_fd())?;
         if let Setting::Cork(on) = setting {
             (self.is_corked, self.awaits_more) = (on, false);

@@ -48,6 +48,7 @@ mod context;
 mod event;
 mod file;
 mod kernel;
+mod leave;
 mod memory;
 mod options;
 mod post;

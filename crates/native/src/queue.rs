@@ -32,11 +32,15 @@ const DESCRIPTORS: u32 =
 /// How often the kernel is asked for acknowledgements of which it has not told.
 const ASK_KERNEL: Duration = Duration::from_millis(50);
 
-/// Connections, listeners and descriptors, and what has happened to them.
+/// Connections, listeners and descriptors, and what has happened to them. Dropping it closes all of them; for
+/// what was [committed](Self::commit) and the kernel has not taken it waits up to a second, and resets those
+/// connections whose peers have not made room by then.
 pub struct Queue {
     // Before the objects that it watches.
     poller: Poller,
-    objects: SlotMap<Handle, Object>,
+    pub(crate) objects: SlotMap<Handle, Object>,
+    /// Which made it.
+    pub(crate) process: rustix::process::Pid,
     context: Context,
     /// What has happened and was not taken yet.
     happened: VecDeque<Event>,
@@ -103,6 +107,7 @@ impl Queue {
         Ok(Self {
             poller,
             objects,
+            process: rustix::process::getpid(),
             context: context.clone(),
             happened: VecDeque::new(),
             ready: Vec::new(),
@@ -220,7 +225,8 @@ impl Queue {
     }
 
     /// Closes a connection, a listener or the watch on a descriptor. What was sent on a connection is
-    /// still delivered; asynchronous sends do not come back any more, and views are void. From now on no
+    /// still delivered; what was committed and a kernel's connection has not taken yet leaves while the queue
+    /// is waited in or polled. Asynchronous sends do not come back any more, and views are void. From now on no
     /// event of it is taken out of the queue; among those that were taken before there may be some.
     ///
     /// # Errors

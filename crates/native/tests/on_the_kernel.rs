@@ -1,6 +1,7 @@
 //! Every call of a queue over sockets of the kernel's, both ends in one process.
 
-use std::net::SocketAddr;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -209,6 +210,82 @@ fn what_was_committed_leaves_after_the_close() {
             Err(Errno::AGAIN) => drop(pair.until(Kind::Receive, SERVER)),
             end => break assert_eq!(end, Ok(0)),
         }
+    }
+}
+
+/// A queue with a connection that has little room, so that committed bytes wait in the library;
+/// its other end, and how many bytes were committed.
+fn full_of_committed(reset: bool) -> (Queue, Handle, TcpStream, usize) {
+    let context = Context::attach("nobody", "test", Mode::Kernel).unwrap();
+    let mut queue = context.queue().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 8192).unwrap();
+    let at = listener.local_addr().unwrap();
+    let little = [Setting::SendBuffer(16384)];
+    let handle = queue.connect(at, &little, CLIENT).unwrap();
+    let (other, _) = listener.accept().unwrap();
+    let mut events = Vec::new();
+    queue.wait(&mut events, 1, Some(HANG)).unwrap();
+    assert_eq!(events[0].kind, Kind::Open);
+    queue.set(handle, Setting::ResetOnClose(reset)).unwrap();
+    let mut committed = 0;
+    while let Ok(room) = queue.room(handle, 1 << 16) {
+        fill(room.bytes().unwrap(), &[7; 1 << 16]);
+        assert!(queue.commit(room, 1 << 16, false, None).is_ok());
+        committed += 1 << 16;
+    }
+    (queue, handle, other, committed)
+}
+
+#[test]
+fn what_was_committed_leaves_before_its_queue_is_gone() {
+    for closes in [true, false] {
+        let (mut queue, handle, mut other, committed) = full_of_committed(false);
+        if closes {
+            queue.close(handle).unwrap();
+        }
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            other.read_to_end(&mut all).map(|_| all.len())
+        });
+        drop(queue);
+        assert_eq!(reader.join().unwrap().unwrap(), committed);
+    }
+}
+
+/// An end would look as if all had come.
+#[test]
+fn what_was_committed_and_finds_no_room_ends_with_a_reset() {
+    let (mut queue, handle, mut other, _) = full_of_committed(false);
+    queue.close(handle).unwrap();
+    drop(queue);
+    let read = other.read_to_end(&mut Vec::new());
+    assert_eq!(read.unwrap_err().raw_os_error(), Some(104));
+}
+
+#[test]
+fn what_the_program_has_said_of_the_close_holds_when_all_has_left() {
+    let all = [false, true].map(|late| [(late, false, None), (late, true, Some(104))]);
+    for (late, reset, expected) in all.into_iter().flatten() {
+        // Said before, or while some of it waits.
+        let (mut queue, handle, mut other, committed) = full_of_committed(reset ^ late);
+        if late {
+            queue.set(handle, Setting::ResetOnClose(reset)).unwrap();
+        }
+        let mut all = vec![0; committed];
+        let reader = std::thread::spawn(move || {
+            other.read_exact(&mut all).unwrap();
+            other
+        });
+        // A room is lent when nothing is left of those before.
+        let mut events = Vec::new();
+        while queue.room(handle, 1).is_err() {
+            queue.wait(&mut events, 8, Some(HANG)).unwrap();
+        }
+        let mut other = reader.join().unwrap();
+        queue.close(handle).unwrap();
+        let read = other.read(&mut [0]);
+        assert_eq!(read.err().and_then(|error| error.raw_os_error()), expected);
     }
 }
 
