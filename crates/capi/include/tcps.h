@@ -11,6 +11,8 @@
  * - Registered memory is outboard's. A program that registers memory of its own gets a twin of it, into
  *   which a send copies; with tcps_registered() it fills the twin itself, and nothing is copied.
  * - A synchronous send from registered memory returns when the peer has acknowledged it.
+ * - The child of a fork begins anew: of its parent's sockets it has none (their numbers are closed there), and
+ *   registered memory and sends of its parent's it must not name. It makes sockets of its own.
  *
  * The functions are weak, so that several files of a program may include this; link with -lpthread.
  */
@@ -68,12 +70,40 @@ struct tcps_state_ {
     int size;  /* of sockets */
     int led;   /* a thread waits for the queue; the others wait for it */
     int armed; /* and the queue is armed for it */
+    int forks; /* it is seen to that the child of a fork begins anew */
 };
 
 TCPS_WEAK struct tcps_state_ tcps_ = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL,
-                                       NULL, NULL, 0, 0, 0 };
+                                       NULL, NULL, 0, 0, 0, 0 };
 
 /* --- inside ---------------------------------------------------------------------------------- */
+
+/* Around a fork: nothing is half done in what the child gets. */
+TCPS_WEAK void tcps_before_fork_(void)
+{
+    pthread_mutex_lock(&tcps_.lock);
+}
+
+TCPS_WEAK void tcps_after_fork_(void)
+{
+    pthread_mutex_unlock(&tcps_.lock);
+}
+
+/* The child has none of its parent's threads, and must not use its context and its queue, nor free them. */
+TCPS_WEAK void tcps_in_child_(void)
+{
+    int number;
+    for (number = 0; number < tcps_.size; number++)
+        if (tcps_.sockets[number].used)
+            close(number);
+    free(tcps_.sockets);
+    tcps_.context = NULL;
+    tcps_.queue = NULL;
+    tcps_.sockets = NULL;
+    tcps_.size = tcps_.led = tcps_.armed = 0;
+    pthread_mutex_init(&tcps_.lock, NULL);
+    pthread_cond_init(&tcps_.news, NULL);
+}
 
 /* Before anything is done with the queue. */
 TCPS_WEAK void tcps_enter_(void)
@@ -239,6 +269,10 @@ TCPS_WEAK int tcps_socket(int domain, int type, int protocol)
     tcps_enter_();
     if ((domain != AF_INET && domain != AF_INET6) || type != SOCK_STREAM)
         result = -EPROTONOSUPPORT;
+    if (!result && !tcps_.forks) {
+        result = -pthread_atfork(tcps_before_fork_, tcps_after_fork_, tcps_in_child_);
+        tcps_.forks = !result;
+    }
     if (!result && !tcps_.context)
         result = ob_attach(&tcps_.context, NULL, NULL, OB_ANY);
     if (!result && !tcps_.queue)

@@ -5,8 +5,10 @@
 #include "tcps.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/wait.h>
 
 #define EXPECT(expected, call)                                                            \
     do {                                                                                  \
@@ -38,6 +40,65 @@ static void *receives(void *expected)
 {
     receive((const char *)expected, 1 << 20);
     return NULL;
+}
+
+static void *waits(void *byte)
+{
+    EXPECT(1, tcps_recv(connection, byte, 1, 0));
+    return NULL;
+}
+
+/* A child that begins anew: both ends of a connection of its own. */
+static void be_the_child(int gone)
+{
+    struct sockaddr_in here;
+    int listener, opened, accepted;
+    char byte = 0;
+    alarm(60);
+    EXPECT(-1, tcps_send(gone, &byte, 1, 0));
+    EXPECT(EBADF, errno);
+    EXPECT(-1, tcps_close(gone));
+    EXPECT(EBADF, errno);
+    EXPECT(-1, fcntl(gone, F_GETFD));
+    memset(&here, 0, sizeof here);
+    here.sin_family = AF_INET;
+    here.sin_port = htons(45680);
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT(1, (listener = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+    EXPECT(0, tcps_bind(listener, (struct sockaddr *)&here, sizeof here));
+    EXPECT(0, tcps_listen(listener, 8));
+    EXPECT(1, (opened = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+    EXPECT(0, tcps_connect(opened, (struct sockaddr *)&here, sizeof here));
+    EXPECT(1, (accepted = tcps_accept(listener, NULL, NULL)) >= 0);
+    EXPECT(1, tcps_send(opened, "c", 1, 0));
+    EXPECT(1, tcps_recv(accepted, &byte, 1, 0));
+    EXPECT('c', byte);
+    EXPECT(0, tcps_close(opened));
+    EXPECT(0, tcps_recv(accepted, &byte, 1, 0));
+    EXPECT(0, tcps_close(accepted));
+    EXPECT(0, tcps_close(listener));
+}
+
+/* Forks while a thread waits for the connection, which then goes on. */
+static void forks(void)
+{
+    pthread_t waiter;
+    char byte = 0;
+    int status = -1, at;
+    pid_t child;
+    EXPECT(0, pthread_create(&waiter, NULL, waits, &byte));
+    for (at = 0; at < 3; at++) {
+        child = fork();
+        if (child == 0) {
+            be_the_child(connection);
+            _exit(0);
+        }
+        EXPECT(child, waitpid(child, &status, 0));
+        EXPECT(0, status);
+    }
+    EXPECT(1, tcps_send(connection, "p", 1, 0));
+    EXPECT(0, pthread_join(waiter, NULL));
+    EXPECT('p', byte);
 }
 
 int main(int count, char **words)
@@ -84,6 +145,8 @@ int main(int count, char **words)
     EXPECT(EAGAIN, errno);
     EXPECT(1000, tcps_send(connection, own, 1000, 0));
     receive(own, 1000);
+
+    forks();
 
     EXPECT(0, tcps_register_memory(own, sizeof own, &memory));
     EXPECT(100, tcps_send_registered(connection, own + 50, 100, 0, memory));
