@@ -47,10 +47,12 @@ typedef struct tcps_memory {
 } *NS_MEM_HANDLE;
 
 /* An asynchronous send. It stays where it is until it is done. */
-typedef struct {
+typedef struct tcps_io_result {
     int pending; /* parts that have not come back */
     int bytes;   /* that were acknowledged */
-    int error;   /* a positive error number: the connection ended before; or 0 */
+    int error;   /* a positive error number: the connection ended before, or was closed here; or 0 */
+    /* Among those of its socket that are not done. */
+    struct tcps_io_result *next, **before;
 } NS_IO_RESULT;
 
 /* A socket, by its number, which is that of a descriptor that is good for nothing else. */
@@ -59,6 +61,7 @@ struct tcps_socket_ {
     struct sockaddr_storage bound;
     socklen_t bound_len;
     int used, open, error;
+    NS_IO_RESULT *sends; /* that are not done */
 };
 
 struct tcps_state_ {
@@ -127,6 +130,18 @@ TCPS_WEAK int tcps_leave_(ssize_t result)
     return -1;
 }
 
+/* A send is done: its memory may go. */
+TCPS_WEAK void tcps_done_(NS_IO_RESULT *sent)
+{
+    if (sent->before) {
+        *sent->before = sent->next;
+        if (sent->next)
+            sent->next->before = sent->before;
+    }
+    sent->next = NULL;
+    sent->before = NULL;
+}
+
 /* Takes what has happened. */
 TCPS_WEAK void tcps_take_(void)
 {
@@ -134,7 +149,8 @@ TCPS_WEAK void tcps_take_(void)
     int at, taken;
     while ((taken = ob_poll(tcps_.queue, events, 64)) > 0)
         for (at = 0; at < taken; at++) {
-            if (events[at].kind == OB_OPEN && events[at].cookie < (uint64_t)tcps_.size) {
+            if (events[at].kind == OB_OPEN && events[at].cookie < (uint64_t)tcps_.size
+                && tcps_.sockets[events[at].cookie].handle == events[at].handle) {
                 tcps_.sockets[events[at].cookie].open = 1;
                 tcps_.sockets[events[at].cookie].error = events[at].error;
             } else if (events[at].kind == OB_SENT) {
@@ -144,6 +160,8 @@ TCPS_WEAK void tcps_take_(void)
                     sent->error = events[at].error;
                 else
                     sent->bytes += (int)events[at].bytes;
+                if (!sent->pending)
+                    tcps_done_(sent);
             }
         }
 }
@@ -196,7 +214,7 @@ TCPS_WEAK struct tcps_socket_ *tcps_find_(int number)
                                                                             : NULL;
 }
 
-/* A connection's handle; 0 is refused by every call. */
+/* A connection's handle; 0 is refused by every call. Who waits keeps it: the number may be another's then. */
 TCPS_WEAK ob_handle tcps_handle_(int number)
 {
     struct tcps_socket_ *found = tcps_find_(number);
@@ -210,13 +228,16 @@ TCPS_WEAK int tcps_new_(int domain, int type, int protocol)
     if (number < 0)
         return -errno;
     if (number >= tcps_.size) {
-        int size = number + 64;
+        int size = number + 64, at;
         void *grown = realloc(tcps_.sockets, (size_t)size * sizeof *tcps_.sockets);
         if (!grown) {
             close(number);
             return -ENOMEM;
         }
         tcps_.sockets = (struct tcps_socket_ *)grown;
+        for (at = 0; at < tcps_.size; at++)
+            if (tcps_.sockets[at].sends)
+                tcps_.sockets[at].sends->before = &tcps_.sockets[at].sends;
         memset(tcps_.sockets + tcps_.size, 0, (size_t)(size - tcps_.size) * sizeof *tcps_.sockets);
         tcps_.size = size;
     }
@@ -225,12 +246,24 @@ TCPS_WEAK int tcps_new_(int domain, int type, int protocol)
     return number;
 }
 
+/* A send begins to be not done. */
+TCPS_WEAK void tcps_list_(int number, NS_IO_RESULT *sent)
+{
+    struct tcps_socket_ *from = tcps_find_(number);
+    sent->next = from->sends;
+    sent->before = &from->sends;
+    if (sent->next)
+        sent->next->before = &sent->next;
+    from->sends = sent;
+}
+
 /* Sends all of it from registered memory; each part that is taken is pending in `result`. */
 TCPS_WEAK ssize_t tcps_post_(int number, const char *bytes, int len, int flags,
                              NS_MEM_HANDLE memory, NS_IO_RESULT *result)
 {
     uintptr_t at = (uintptr_t)bytes, twin, own;
     size_t offset, sent = 0;
+    ob_handle handle = tcps_handle_(number);
     if (!memory || !bytes || !result || len < 0 || flags & ~MSG_MORE)
         return -EINVAL;
     twin = (uintptr_t)ob_memory_data(memory->twin);
@@ -242,11 +275,13 @@ TCPS_WEAK ssize_t tcps_post_(int number, const char *bytes, int len, int flags,
         memcpy((char *)ob_memory_data(memory->twin) + offset, bytes, (size_t)len);
     memset(result, 0, sizeof *result);
     while (sent < (size_t)len) {
-        ssize_t more = ob_send_registered(tcps_.queue, tcps_handle_(number), memory->twin,
+        ssize_t more = ob_send_registered(tcps_.queue, handle, memory->twin,
                                           offset + sent, (size_t)len - sent,
                                           OB_ASYNC | (flags & MSG_MORE ? OB_MORE : 0),
                                           (uintptr_t)result);
         if (more > 0) {
+            if (!result->before)
+                tcps_list_(number, result);
             result->pending++;
             sent += (size_t)more;
         } else if (more == -EAGAIN) {
@@ -316,10 +351,11 @@ TCPS_WEAK int tcps_listen(int sockfd, int backlog)
 TCPS_WEAK int tcps_accept(int sockfd, void *paddr, int *paddrLen)
 {
     socklen_t len = paddr && paddrLen ? (socklen_t)*paddrLen : 0;
-    ob_handle accepted = 0;
+    ob_handle listener, accepted = 0;
     int result, number = -1;
     tcps_enter_();
-    while ((result = ob_accept(tcps_.queue, tcps_handle_(sockfd), 0, &accepted)) == -EAGAIN)
+    listener = tcps_handle_(sockfd);
+    while ((result = ob_accept(tcps_.queue, listener, 0, &accepted)) == -EAGAIN)
         tcps_wait_(-1);
     if (!result && len)
         result = ob_peer(tcps_.queue, accepted, (struct sockaddr *)paddr, &len);
@@ -339,6 +375,7 @@ TCPS_WEAK int tcps_accept(int sockfd, void *paddr, int *paddrLen)
 TCPS_WEAK int tcps_connect(int sockfd, const struct sockaddr *paddr, int addrLen)
 {
     struct tcps_socket_ *found;
+    ob_handle handle = 0;
     int result = -EBADF;
     tcps_enter_();
     if ((found = tcps_find_(sockfd)) != NULL)
@@ -346,13 +383,15 @@ TCPS_WEAK int tcps_connect(int sockfd, const struct sockaddr *paddr, int addrLen
                  : found->bound_len
                      ? ob_connect_from(tcps_.queue, (struct sockaddr *)&found->bound,
                                        found->bound_len, paddr, (socklen_t)addrLen, NULL, 0,
-                                       (uint64_t)sockfd, &found->handle)
+                                       (uint64_t)sockfd, &handle)
                      : ob_connect(tcps_.queue, paddr, (socklen_t)addrLen, NULL, 0,
-                                  (uint64_t)sockfd, &found->handle);
-    while (!result && (found = tcps_find_(sockfd)) != NULL && !found->open)
+                                  (uint64_t)sockfd, &handle);
+    if (!result)
+        found->handle = handle;
+    while (!result && (found = tcps_find_(sockfd)) != NULL && found->handle == handle && !found->open)
         tcps_wait_(-1);
     if (!result)
-        result = found ? -found->error : -EBADF;
+        result = found && found->handle == handle ? -found->error : -EBADF;
     return tcps_leave_(result);
 }
 
@@ -360,14 +399,16 @@ TCPS_WEAK int tcps_connect(int sockfd, const struct sockaddr *paddr, int addrLen
 TCPS_WEAK int tcps_send(int sockfd, const void *msg, int len, int flags)
 {
     ssize_t more = 0;
+    ob_handle handle;
     int sent = 0;
     if (len < 0 || flags & ~(MSG_MORE | MSG_DONTWAIT | MSG_NOSIGNAL)) {
         errno = EINVAL;
         return -1;
     }
     tcps_enter_();
+    handle = tcps_handle_(sockfd);
     do {
-        more = ob_send(tcps_.queue, tcps_handle_(sockfd), (const char *)msg + sent,
+        more = ob_send(tcps_.queue, handle, (const char *)msg + sent,
                        (size_t)(len - sent), flags & MSG_MORE ? OB_MORE : 0, 0);
         if (more > 0)
             sent += (int)more;
@@ -382,28 +423,36 @@ TCPS_WEAK int tcps_send(int sockfd, const void *msg, int len, int flags)
 /* Receives what there is, at least one byte; 0 is the end. Flags: MSG_PEEK, MSG_DONTWAIT. */
 TCPS_WEAK int tcps_recv(int sockfd, void *buf, int len, unsigned int flags)
 {
+    ob_handle handle;
     ssize_t got;
     if (len < 0 || flags & ~(unsigned)(MSG_PEEK | MSG_DONTWAIT)) {
         errno = EINVAL;
         return -1;
     }
     tcps_enter_();
-    while ((got = ob_recv(tcps_.queue, tcps_handle_(sockfd), buf, (size_t)len,
-                          flags & MSG_PEEK ? OB_PEEK : 0)) == -EAGAIN
+    handle = tcps_handle_(sockfd);
+    while ((got = ob_recv(tcps_.queue, handle, buf, (size_t)len, flags & MSG_PEEK ? OB_PEEK : 0))
+               == -EAGAIN
            && !(flags & MSG_DONTWAIT))
         tcps_wait_(-1);
     return tcps_leave_(got);
 }
 
-/* Closes a socket. Asynchronous sends that are not done never will be. */
+/* Closes a socket. Asynchronous sends that are not done are done by that, with ECONNABORTED. */
 TCPS_WEAK int tcps_close(int sockfd)
 {
     struct tcps_socket_ *found;
+    NS_IO_RESULT *sent;
     tcps_enter_();
     if (!(found = tcps_find_(sockfd)))
         return tcps_leave_(-EBADF);
     if (found->handle)
         ob_close(tcps_.queue, found->handle);
+    while ((sent = found->sends) != NULL) {
+        sent->pending = 0;
+        sent->error = ECONNABORTED;
+        tcps_done_(sent);
+    }
     memset(found, 0, sizeof *found);
     close(sockfd);
     pthread_cond_broadcast(&tcps_.news);

@@ -101,6 +101,78 @@ static void forks(void)
     EXPECT('p', byte);
 }
 
+/* Its peer reads nothing. */
+static int victim;
+
+static void *closes_victim(void *result)
+{
+    /* It waits by now, or finds it closed, which is the same. */
+    (void)result;
+    poll(NULL, 0, 20);
+    EXPECT(0, tcps_close(victim));
+    return NULL;
+}
+
+/* Both ends of a connection of the program's own. */
+static void make_pair(int *opened, int *accepted)
+{
+    struct sockaddr_in here;
+    int listener;
+    memset(&here, 0, sizeof here);
+    here.sin_family = AF_INET;
+    here.sin_port = htons(45681);
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT(1, (listener = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+    EXPECT(0, tcps_bind(listener, (struct sockaddr *)&here, sizeof here));
+    EXPECT(0, tcps_listen(listener, 8));
+    EXPECT(1, (*opened = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+    EXPECT(0, tcps_connect(*opened, (struct sockaddr *)&here, sizeof here));
+    EXPECT(1, (*accepted = tcps_accept(listener, NULL, NULL)) >= 0);
+    EXPECT(0, tcps_close(listener));
+}
+
+/* Who waits for a send whose socket another thread closes does not wait for ever. */
+static void closed_meanwhile(void)
+{
+    static NS_IO_RESULT results[64];
+    NS_MEM_HANDLE memory;
+    pthread_t closer;
+    int peer, at, way, sent, number;
+    EXPECT(0, tcps_register_memory(NULL, 1 << 20, &memory));
+    for (way = 0; way < 3; way++) {
+        make_pair(&victim, &peer);
+        number = victim;
+        if (way == 2) {
+            EXPECT(0, pthread_create(&closer, NULL, closes_victim, NULL));
+            for (at = 0; (sent = tcps_send_registered(number, tcps_registered(memory), 1 << 20, 0, memory)) > 0; at++)
+                ;
+            EXPECT(-1, sent);
+            EXPECT(1, errno == ECONNABORTED || errno == EBADF);
+        } else {
+            /* The peer has room for these, and not for what follows. */
+            for (at = 0; at < 4; at++)
+                EXPECT(1 << 16, tcps_send_async_registered(number, tcps_registered(memory), 1 << 16, 0,
+                                                           memory, &results[at]));
+            EXPECT(0, pthread_create(&closer, NULL, closes_victim, NULL));
+            while (tcps_io_wait(&results[at - 1], way ? TCPS_FOREVER : 60000) == 0)
+                if (tcps_send_async_registered(number, tcps_registered(memory), 1 << 20, 0, memory,
+                                               &results[at - 1]) < 0) {
+                    /* It was closed in between. */
+                    EXPECT(EBADF, errno);
+                    errno = ECONNABORTED;
+                    break;
+                }
+            EXPECT(ECONNABORTED, errno);
+        }
+        EXPECT(0, pthread_join(closer, NULL));
+        for (at = 0; at < 4 && way < 2; at++)
+            EXPECT(1, tcps_io_done(&results[at]));
+        EXPECT(0, tcps_close(peer));
+    }
+    /* The kernel has copied all of it. */
+    EXPECT(0, tcps_deregister_memory(NULL, memory));
+}
+
 int main(int count, char **words)
 {
     static char own[1 << 20], *twin;
@@ -112,6 +184,8 @@ int main(int count, char **words)
     char byte;
     if (count != 4)
         return 2;
+    /* What waits for ever is a failure, too. */
+    alarm(300);
     memset(&address, 0, sizeof address);
     address.sin_family = AF_INET;
     address.sin_port = htons((unsigned short)atoi(words[3]));
@@ -147,6 +221,7 @@ int main(int count, char **words)
     receive(own, 1000);
 
     forks();
+    closed_meanwhile();
 
     EXPECT(0, tcps_register_memory(own, sizeof own, &memory));
     EXPECT(100, tcps_send_registered(connection, own + 50, 100, 0, memory));
