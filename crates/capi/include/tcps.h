@@ -371,7 +371,7 @@ TCPS_WEAK int tcps_accept(int sockfd, void *paddr, int *paddrLen)
     return tcps_leave_(number);
 }
 
-/* Opens a connection, and waits until it is open. */
+/* Opens a connection, and waits until it is open. One that failed may be tried again. */
 TCPS_WEAK int tcps_connect(int sockfd, const struct sockaddr *paddr, int addrLen)
 {
     struct tcps_socket_ *found;
@@ -392,6 +392,12 @@ TCPS_WEAK int tcps_connect(int sockfd, const struct sockaddr *paddr, int addrLen
         tcps_wait_(-1);
     if (!result)
         result = found && found->handle == handle ? -found->error : -EBADF;
+    if (result && found && handle && found->handle == handle) {
+        /* It may be tried again. */
+        ob_close(tcps_.queue, handle);
+        found->handle = 0;
+        found->open = found->error = 0;
+    }
     return tcps_leave_(result);
 }
 
@@ -512,7 +518,7 @@ TCPS_WEAK int tcps_io_done(NS_IO_RESULT *pres)
     return tcps_leave_(pres ? pres->pending == 0 : -EINVAL);
 }
 
-/* Waits for so many milliseconds until the send is done: 0, or -1 with ETIMEDOUT or its error. */
+/* Waits for so many milliseconds, or not at all, until the send is done: 0, or -1 with ETIMEDOUT or its error. */
 TCPS_WEAK int tcps_io_wait(NS_IO_RESULT *pres, unsigned long timeOut)
 {
     struct timeval start, now;
@@ -523,6 +529,9 @@ TCPS_WEAK int tcps_io_wait(NS_IO_RESULT *pres, unsigned long timeOut)
     }
     gettimeofday(&start, NULL);
     tcps_enter_();
+    /* Also without any time: who asks again and again need not wait in between. */
+    if (tcps_.queue && !tcps_.led)
+        tcps_take_();
     while (pres->pending && left) {
         tcps_wait_(left);
         if (left > 0) {

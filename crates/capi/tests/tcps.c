@@ -131,6 +131,49 @@ static void make_pair(int *opened, int *accepted)
     EXPECT(0, tcps_close(listener));
 }
 
+/* Who asks by waiting for no time at all is told, too. */
+static void asked_without_waiting(void)
+{
+    NS_MEM_HANDLE memory;
+    NS_IO_RESULT result;
+    int opened, accepted, tries;
+    make_pair(&opened, &accepted);
+    EXPECT(0, tcps_register_memory(NULL, 100, &memory));
+    EXPECT(100, tcps_send_async_registered(opened, tcps_registered(memory), 100, 0, memory, &result));
+    for (tries = 0; tries < 10000 && tcps_io_wait(&result, 0); tries++) {
+        EXPECT(ETIMEDOUT, errno);
+        poll(NULL, 0, 5);
+    }
+    EXPECT(0, tcps_io_wait(&result, 0));
+    EXPECT(100, result.bytes);
+    EXPECT(0, tcps_deregister_memory(NULL, memory));
+    EXPECT(0, tcps_close(opened));
+    EXPECT(0, tcps_close(accepted));
+}
+
+/* A socket that could not be connected can be later. */
+static void connected_at_last(void)
+{
+    struct sockaddr_in here;
+    int listener, opened, tries;
+    memset(&here, 0, sizeof here);
+    here.sin_family = AF_INET;
+    here.sin_port = htons(45682);
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT(1, (opened = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+    for (tries = 0; tries < 2; tries++) {
+        EXPECT(-1, tcps_connect(opened, (struct sockaddr *)&here, sizeof here));
+        EXPECT(ECONNREFUSED, errno);
+    }
+    EXPECT(1, (listener = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+    EXPECT(0, tcps_bind(listener, (struct sockaddr *)&here, sizeof here));
+    EXPECT(0, tcps_listen(listener, 8));
+    EXPECT(0, tcps_connect(opened, (struct sockaddr *)&here, sizeof here));
+    EXPECT(1, tcps_send(opened, "x", 1, 0));
+    EXPECT(0, tcps_close(opened));
+    EXPECT(0, tcps_close(listener));
+}
+
 /* Who waits for a send whose socket another thread closes does not wait for ever. */
 static void closed_meanwhile(void)
 {
@@ -222,6 +265,8 @@ int main(int count, char **words)
 
     forks();
     closed_meanwhile();
+    asked_without_waiting();
+    connected_at_last();
 
     EXPECT(0, tcps_register_memory(own, sizeof own, &memory));
     EXPECT(100, tcps_send_registered(connection, own + 50, 100, 0, memory));
