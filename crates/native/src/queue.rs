@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use host::{ConnectError, ConnectOptions, Errno, Listener, Poller, Readiness, Shutdown};
@@ -32,6 +33,9 @@ const DESCRIPTORS: u32 =
 /// How often the kernel is asked for acknowledgements of which it has not told.
 const ASK_KERNEL: Duration = Duration::from_millis(50);
 
+/// The next queue's number.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
 /// Connections, listeners and descriptors, and what has happened to them. Dropping it closes all of them; for
 /// what was [committed](Self::commit) and the kernel has not taken it waits up to a second, and resets those
 /// connections whose peers have not made room by then.
@@ -41,6 +45,8 @@ pub struct Queue {
     pub(crate) objects: SlotMap<Handle, Object>,
     /// Which made it.
     pub(crate) process: rustix::process::Pid,
+    /// No other queue of this process has it: handles are numbers that others have, too.
+    pub(crate) number: u64,
     context: Context,
     /// What has happened and was not taken yet.
     happened: VecDeque<Event>,
@@ -108,6 +114,7 @@ impl Queue {
             poller,
             objects,
             process: rustix::process::getpid(),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             context: context.clone(),
             happened: VecDeque::new(),
             ready: Vec::new(),

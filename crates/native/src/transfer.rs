@@ -21,6 +21,8 @@ const OWN_ROOM: usize = 64 * 1024;
 
 /// A stretch of memory, lent to be filled and committed. Dropping it sends nothing.
 pub struct Room {
+    /// Its queue's number.
+    queue: u64,
     handle: Handle,
     kept: Kept,
 }
@@ -265,13 +267,18 @@ impl Queue {
     /// # Errors
     /// As for [`send`](Self::send); `EBUSY`: one is lent already.
     pub fn room(&mut self, handle: Handle, want: usize) -> Result<Room, Errno> {
+        let queue = self.number;
         let connection = self.open_connection(handle)?;
         let kept = match &mut connection.stream {
             Stream::Engine(socket) => socket.room(want).map(Kept::Engine),
             Stream::Kernel(stream) => stream.lend(want.clamp(1, OWN_ROOM)).map(Kept::Own),
         };
         match kept {
-            Ok(kept) => Ok(Room { handle, kept }),
+            Ok(kept) => Ok(Room {
+                queue,
+                handle,
+                kept,
+            }),
             Err(errno) => Err(refused(connection, errno)),
         }
     }
@@ -280,7 +287,7 @@ impl Queue {
     ///
     /// # Errors
     /// As for `send`, and nothing was sent. `EAGAIN`: the room comes back to be committed later.
-    /// `EINVAL`: the room is shorter than `len`.
+    /// `EINVAL`: the room is shorter than `len`, or another queue's.
     pub fn commit(
         &mut self,
         room: Room,
@@ -288,8 +295,11 @@ impl Queue {
         more: bool,
         back: impl Into<Back>,
     ) -> Result<(), (Option<Room>, Errno)> {
-        let (handle, back) = (room.handle, back.into());
+        let (queue, handle, back) = (room.queue, room.handle, back.into());
         let plain = |errno| (None, errno);
+        if queue != self.number {
+            return Err((None, Errno::INVAL));
+        }
         let connection = self.open_connection(handle).map_err(plain)?;
         if let Stream::Kernel(stream) = &mut connection.stream {
             stream.ask_for(back).map_err(plain)?;
@@ -313,7 +323,12 @@ impl Queue {
             }
             Err((kept, errno)) => {
                 let errno = refused(connection, errno);
-                Err((kept.map(|kept| Room { handle, kept }), errno))
+                let kept = kept.map(|kept| Room {
+                    queue,
+                    handle,
+                    kept,
+                });
+                Err((kept, errno))
             }
         }
     }

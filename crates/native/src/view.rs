@@ -15,6 +15,8 @@ const OWN_VIEW: usize = 64 * 1024;
 /// Bytes that have arrived: on the engine where it has put them, on the kernel in a buffer of its
 /// own. What is not [released](Queue::release) keeps the peer from sending as much.
 pub struct View {
+    /// Its queue's number.
+    queue: u64,
     handle: Handle,
     seen: Seen,
 }
@@ -50,6 +52,7 @@ impl Queue {
         if limit == 0 {
             return Err(Errno::INVAL);
         }
+        let queue = self.number;
         let connection = self.connection(handle)?;
         if !connection.posts.is_empty() {
             return Err(Errno::BUSY);
@@ -69,7 +72,11 @@ impl Queue {
             Ok(None) => connection.ended().map(|()| None),
             Ok(Some(seen)) => {
                 connection.views += 1;
-                Ok(Some(View { handle, seen }))
+                Ok(Some(View {
+                    queue,
+                    handle,
+                    seen,
+                }))
             }
             Err(errno) => Err(connection.note(errno)),
         }
@@ -78,8 +85,12 @@ impl Queue {
     /// Gives back what a view shows. Views of one connection come back in any order.
     ///
     /// # Errors
-    /// `EBADF`: its connection is closed, and its memory went back then.
+    /// `EBADF`: its connection is closed, and its memory went back then. `EINVAL`: it is another queue's, where
+    /// it stays as if it were not released.
     pub fn release(&mut self, view: View) -> Result<(), Errno> {
+        if view.queue != self.number {
+            return Err(Errno::INVAL);
+        }
         let connection = self.connection(view.handle)?;
         connection.views -= 1;
         match (&connection.stream, view.seen) {

@@ -309,6 +309,31 @@ fn views_show_what_arrived() {
     assert!(pair.queue.view(server, 9).unwrap().is_none());
 }
 
+/// Handles of two queues are equal; what is lent of one is not given back to the other.
+#[test]
+fn what_is_lent_is_given_back_where_it_was_lent() {
+    let (mut one, mut other) = (Pair::new(), Pair::new());
+    assert_eq!((one.client, one.server), (other.client, other.server));
+    for pair in [&mut one, &mut other] {
+        pair.queue.send(pair.client, b"to be seen", false).unwrap();
+        pair.until(Kind::Receive, SERVER);
+    }
+    let server = one.server;
+    let view = one.queue.view(server, 2).unwrap().unwrap();
+    let theirs = other.queue.view(server, 2).unwrap().unwrap();
+    assert_eq!(other.queue.release(view), Err(Errno::INVAL));
+    // Its own is lent as before, and given back as ever.
+    assert_eq!(other.queue.recv(server, &mut [0; 4]), Err(Errno::BUSY));
+    other.queue.release(theirs).unwrap();
+    assert_eq!(other.queue.recv(server, &mut [0; 4]), Ok(4));
+    let room = one.queue.room(one.client, 9).unwrap();
+    let theirs = other.queue.room(other.client, 9).unwrap();
+    let refused = other.queue.commit(room, 9, false, None).err().unwrap();
+    assert_eq!(refused.1, Errno::INVAL);
+    assert!(other.queue.commit(theirs, 9, false, None).is_ok());
+    assert_eq!(one.queue.send(one.client, b"x", false), Ok(1));
+}
+
 #[test]
 fn an_end_by_agreement_and_one_by_reset_are_told_apart() {
     let mut pair = Pair::new();
