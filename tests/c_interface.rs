@@ -141,6 +141,19 @@ fn a_programs_own_memory_is_registered_on_the_engine_and_on_the_kernel() {
     engine.stop(HANG).expect("an end");
 }
 
+#[test]
+fn queues_are_told_apart_and_so_are_threads_in_one() {
+    let test = "queues_are_told_apart_and_so_are_threads_in_one";
+    let Some(library) = library() else { return };
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let program = compile(&world, &library, "tests/queues.c");
+    let said = world.program(Side::Server, &program).output();
+    assert_eq!(said.expect("a program").trim(), "all as outboard.h says");
+}
+
 /// Takes connections in pairs, and does to the first of each what the second says: see `ends.c`.
 fn misbehave(listener: &TcpListener, pairs: usize) {
     // What is sent to who does not read is not all acknowledged.

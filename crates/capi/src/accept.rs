@@ -3,8 +3,9 @@
 use libc::{c_int, size_t};
 use native::{AdmissionLimit, AdmissionPolicy, Errno};
 
-use crate::queue::{ObQueue, Span, handle, of_handle, of_span, within};
+use crate::queue::{ObQueue, handle, of_handle, within};
 use crate::receive::ObSpan;
+use crate::spans::Span;
 use crate::things::{ObSetting, make, read_settings};
 use crate::{code, number};
 
@@ -122,8 +123,8 @@ pub unsafe extern "C" fn ob_accept_with(
             };
             let place = view.bytes()?;
             let (data, len) = (place.as_ptr(), place.len());
-            let id = inside.spans.insert((accepted, Span::View(view)));
-            Ok((accepted, Some(ObSpan::new(data, len, of_span(id)))))
+            let id = inside.spans.insert(accepted, Span::View(view));
+            Ok((accepted, Some(ObSpan::new(data, len, id))))
         })
     };
     code(accepted.map(|(accepted, view)| {

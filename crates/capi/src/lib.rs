@@ -17,6 +17,7 @@ mod memory;
 mod queue;
 mod receive;
 mod send;
+mod spans;
 mod things;
 mod wait;
 

@@ -4,30 +4,18 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_int;
-use native::{Errno, Handle, Queue, Room, View, Waker};
+use native::{Errno, Handle, Queue, Waker};
 use rustix::fd::AsRawFd;
-use slotmap::{Key, KeyData, SlotMap, new_key_type};
+use slotmap::{Key, KeyData};
 
 use crate::context::ObContext;
+use crate::spans::Spans;
 use crate::{code, number};
-
-new_key_type! {
-    /// A view or a room that is lent.
-    pub(crate) struct SpanId;
-}
-
-/// Something that is lent, and to which connection it belongs.
-pub(crate) enum Span {
-    View(View),
-    Room(Room),
-    /// A room that is being committed.
-    Void,
-}
 
 /// What a queue has for C.
 pub(crate) struct Inside {
     pub(crate) queue: Queue,
-    pub(crate) spans: SlotMap<SpanId, (Handle, Span)>,
+    pub(crate) spans: Spans,
     pub(crate) events: Vec<native::Event>,
 }
 
@@ -80,16 +68,6 @@ pub(crate) fn of_handle(handle: Handle) -> u64 {
     handle.data().as_ffi()
 }
 
-/// C's number for a span.
-pub(crate) fn of_span(span: SpanId) -> u64 {
-    span.data().as_ffi()
-}
-
-/// The span behind C's number.
-pub(crate) fn span(number: u64) -> SpanId {
-    KeyData::from_ffi(number).into()
-}
-
 /// See outboard.h.
 ///
 /// # Safety
@@ -107,7 +85,7 @@ pub unsafe extern "C" fn ob_queue_new(context: *const ObContext, out: *mut *mut 
             fd: queue.fd().as_raw_fd(),
             inside: UnsafeCell::new(Inside {
                 queue,
-                spans: SlotMap::with_key(),
+                spans: Spans::default(),
                 events: Vec::new(),
             }),
         };

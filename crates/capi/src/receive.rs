@@ -6,7 +6,8 @@ use libc::{c_int, c_uint, c_void, size_t, ssize_t};
 use native::Errno;
 
 use crate::memory::ObMemory;
-use crate::queue::{ObQueue, Span, handle, of_span, span, within};
+use crate::queue::{ObQueue, handle, within};
+use crate::spans::Span;
 use crate::{code, count, number};
 
 const PEEK: c_uint = 2;
@@ -83,8 +84,8 @@ pub unsafe extern "C" fn ob_view(
             };
             let place = view.bytes()?;
             let (data, len) = (place.as_ptr(), place.len());
-            let id = inside.spans.insert((owner, Span::View(view)));
-            Ok(Some(ObSpan::new(data, len, of_span(id))))
+            let id = inside.spans.insert(owner, Span::View(view));
+            Ok(Some(ObSpan::new(data, len, id)))
         })
     };
     match shown {
@@ -133,12 +134,11 @@ pub unsafe extern "C" fn ob_release(queue: *mut ObQueue, view: u64) -> c_int {
     // SAFETY: as the caller promises.
     code(unsafe {
         within(queue, |inside| {
-            let id = span(view);
-            if !matches!(inside.spans.get(id), Some((_, Span::View(_)))) {
+            if !matches!(inside.spans.get_mut(view), Some(Span::View(_))) {
                 return Err(Errno::INVAL);
             }
-            match inside.spans.remove(id) {
-                Some((_, Span::View(view))) => inside.queue.release(view),
+            match inside.spans.remove(view) {
+                Some(Span::View(view)) => inside.queue.release(view),
                 _ => Err(Errno::INVAL),
             }
         })

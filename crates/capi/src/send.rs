@@ -6,8 +6,9 @@ use libc::{c_int, c_uint, c_void, iovec, size_t, ssize_t};
 use native::{Back, Errno, Handle, Piece};
 
 use crate::memory::ObMemory;
-use crate::queue::{Inside, ObQueue, Span, handle, of_span, span, within};
+use crate::queue::{Inside, ObQueue, handle, within};
 use crate::receive::ObSpan;
+use crate::spans::Span;
 use crate::{code, count, descriptor, number};
 
 const MORE: c_uint = 1;
@@ -265,8 +266,8 @@ pub unsafe extern "C" fn ob_room(
             let room = inside.queue.room(owner, want)?;
             let place = room.bytes()?;
             let (data, len) = (place.as_ptr(), place.len());
-            let id = inside.spans.insert((owner, Span::Room(room)));
-            Ok(ObSpan::new(data, len, of_span(id)))
+            let id = inside.spans.insert(owner, Span::Room(room));
+            Ok(ObSpan::new(data, len, id))
         })
     };
     // SAFETY: `out` is room for a span.
@@ -289,8 +290,7 @@ pub unsafe extern "C" fn ob_commit(
     code(unsafe {
         within(queue, |inside| {
             let how = How::new(flags, cookie)?;
-            let id = span(room);
-            let Some((_, place @ Span::Room(_))) = inside.spans.get_mut(id) else {
+            let Some(place @ Span::Room(_)) = inside.spans.get_mut(room) else {
                 return Err(Errno::INVAL);
             };
             let Span::Room(given) = std::mem::replace(place, Span::Void) else {
@@ -303,11 +303,11 @@ pub unsafe extern "C" fn ob_commit(
                     Err(errno)
                 }
                 Err((None, errno)) => {
-                    inside.spans.remove(id);
+                    inside.spans.remove(room);
                     Err(errno)
                 }
                 Ok(()) => {
-                    inside.spans.remove(id);
+                    inside.spans.remove(room);
                     Ok(())
                 }
             }
@@ -323,15 +323,12 @@ pub unsafe extern "C" fn ob_commit(
 pub unsafe extern "C" fn ob_abandon(queue: *mut ObQueue, room: u64) -> c_int {
     // SAFETY: as the caller promises.
     code(unsafe {
-        within(queue, |inside| {
-            let id = span(room);
-            match inside.spans.get(id) {
-                Some((_, Span::Room(_))) => {
-                    inside.spans.remove(id);
-                    Ok(())
-                }
-                _ => Err(Errno::INVAL),
+        within(queue, |inside| match inside.spans.get_mut(room) {
+            Some(Span::Room(_)) => {
+                inside.spans.remove(room);
+                Ok(())
             }
+            _ => Err(Errno::INVAL),
         })
     })
 }

@@ -201,7 +201,7 @@ pub unsafe extern "C" fn ob_close(queue: *mut ObQueue, number: u64) -> c_int {
     let closed = unsafe {
         within(queue, |inside| {
             let closed = handle(number);
-            inside.spans.retain(|_, (owner, _)| *owner != closed);
+            inside.spans.forget(closed);
             inside.queue.close(closed)
         })
     };
