@@ -1,14 +1,14 @@
 //! Admission where no engine keeps to it: what the kernel has accepted, or an engine of an earlier version,
 //! is looked at by the library, and closed with a reset if the policy does not admit it.
 
-use std::collections::HashMap;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use host::{AdmissionLimit, AdmissionPolicy};
 
-/// Prefixes that are remembered at once, beyond those that have connections.
-const REMEMBERED: usize = 8192;
+/// Places for prefixes, as at the engine: 192 KiB.
+const PLACES: usize = 8192;
 
 /// What was admitted and refused of a listener, by the engine and by the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,10 @@ pub struct Admitted {
 pub(crate) struct Gate {
     policy: AdmissionPolicy,
     all: Share,
-    prefixes: HashMap<IpAddr, Share>,
+    /// In places that nobody outside can choose. Two prefixes that meet in one share what one may have. Empty
+    /// if prefixes have no limit.
+    prefixes: Box<[Share]>,
+    key: [u64; 2],
     pub(crate) counts: Admitted,
     /// Connections that were admitted before the policy have another number.
     pub(crate) number: u64,
@@ -79,7 +82,12 @@ impl Gate {
     pub(crate) fn set(&mut self, policy: AdmissionPolicy) {
         self.policy = policy;
         self.all = Share::default();
-        self.prefixes.clear();
+        let places = match policy.each == AdmissionLimit::default() {
+            true => 0,
+            false => PLACES,
+        };
+        self.prefixes = vec![Share::default(); places].into();
+        self.key = [0, 1].map(|part: u8| RandomState::new().hash_one(part));
         self.number += 1;
         self.counts.in_flight = 0;
     }
@@ -91,8 +99,6 @@ impl Gate {
             return true;
         }
         let AdmissionPolicy { all, each, .. } = self.policy;
-        let limits_prefixes = each != AdmissionLimit::default();
-        let prefix = self.prefix(from);
         if !has_room(&all, &self.all) {
             self.counts.refused_by_count += 1;
             return false;
@@ -101,12 +107,7 @@ impl Gate {
             self.counts.refused_by_rate += 1;
             return false;
         }
-        if limits_prefixes {
-            if self.prefixes.len() >= REMEMBERED {
-                self.prefixes
-                    .retain(|_, share| share.in_flight > 0 || share.due > Some(now));
-            }
-            let share = self.prefixes.entry(prefix).or_default();
+        if let Some(share) = self.share(from) {
             if !has_room(&each, share) || !is_in_time(&each, share, now) {
                 self.counts.refused_by_prefix += 1;
                 return false;
@@ -131,10 +132,17 @@ impl Gate {
         }
         self.all.in_flight = self.all.in_flight.saturating_sub(1);
         self.counts.in_flight = self.counts.in_flight.saturating_sub(1);
-        let prefix = self.prefix(from);
-        if let Some(share) = self.prefixes.get_mut(&prefix) {
+        if let Some(share) = self.share(from) {
             share.in_flight = share.in_flight.saturating_sub(1);
         }
+    }
+
+    /// What those of an address's prefix share, if prefixes have a limit.
+    fn share(&mut self, from: IpAddr) -> Option<&mut Share> {
+        let mut hasher = DefaultHasher::new();
+        (self.key, self.prefix(from)).hash(&mut hasher);
+        let place = (hasher.finish() as usize).checked_rem(self.prefixes.len())?;
+        self.prefixes.get_mut(place)
     }
 
     fn prefix(&self, from: IpAddr) -> IpAddr {
@@ -166,6 +174,8 @@ mod tests {
             bits_v6: 56,
             reset: false,
         });
+        // So that the same ones meet in each run.
+        gate.key = [3, 5];
         gate
     }
 
@@ -236,16 +246,41 @@ mod tests {
         assert_eq!(counts.refused_by_count, 1);
     }
 
+    /// However many there are, looked at and refused, they take the same memory, and each is still limited.
     #[test]
-    fn prefixes_that_matter_no_more_are_forgotten() {
+    fn any_number_of_prefixes_has_a_table_of_fixed_size() {
         let now = Instant::now();
-        let mut gate = gate(limit(0, 0, 0), limit(1, 1, 0));
-        for n in 0..REMEMBERED as u32 {
-            let from = Ipv4Addr::from_bits(n << 8).into();
-            assert!(gate.admits(now, from));
-            gate.ended(gate.number, from);
+        let mut gate = gate(limit(0, 0, 0), limit(0, 0, 2));
+        let from = |n: u32| Ipv4Addr::from_bits(n << 8).into();
+        let admitted = (0..4 * PLACES as u32)
+            .flat_map(|n| [n; 3])
+            .filter(|n| gate.admits(now, from(*n)))
+            .count();
+        assert_eq!(gate.prefixes.len(), PLACES);
+        assert!(admitted <= 2 * PLACES, "{admitted}");
+        assert_eq!(gate.counts.in_flight, admitted as u64);
+        assert!((0..4 * PLACES as u32).all(|n| gate.share(from(n)).unwrap().in_flight <= 2));
+    }
+
+    /// Places are not the same in two listeners: who knows whom he meets in one does not know it in another.
+    #[test]
+    fn nobody_knows_whom_he_meets() {
+        let (mut one, mut other) = (Gate::default(), Gate::default());
+        for gate in [&mut one, &mut other] {
+            gate.set(AdmissionPolicy {
+                each: limit(0, 0, 1),
+                bits_v4: 24,
+                ..AdmissionPolicy::default()
+            });
         }
-        assert!(gate.admits(now + Duration::from_secs(2), ip("192.0.2.1")));
-        assert_eq!(gate.prefixes.len(), 1);
+        let now = Instant::now();
+        let admits = |gate: &mut Gate| -> Vec<bool> {
+            let all = (0..PLACES as u32).map(|n| Ipv4Addr::from_bits(n << 8).into());
+            all.map(|from| gate.admits(now, from)).collect()
+        };
+        assert_ne!(admits(&mut one), admits(&mut other));
+        // A policy without limits for prefixes has no table.
+        one.set(AdmissionPolicy::default());
+        assert!(one.prefixes.is_empty() && one.admits(now, ip("10.0.0.1")));
     }
 }
