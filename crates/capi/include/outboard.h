@@ -116,7 +116,7 @@ typedef struct ob_limit {
 
 /* Who may connect to a listener. */
 typedef struct ob_admission {
-    ob_limit all;      /* for all together */
+    ob_limit all;      /* for all prefixes together */
     ob_limit each;     /* for each prefix of addresses */
     uint8_t bits_v4;   /* bits of an IPv4 address that make a prefix; 0: 32 */
     uint8_t bits_v6;   /* bits of an IPv6 address that make a prefix; 0: 64 */
@@ -277,7 +277,8 @@ int ob_accept_with(ob_queue *queue, ob_handle listener, const ob_setting *settin
 /* From now on a listener admits whom `policy` says; NULL: everybody. The engine keeps to it before there is
  * a connection: it refuses the SYN. Forged SYNs use up nobody's share, since only what is completed is
  * charged. What the kernel accepts the library keeps to: it resets what is too much when the program
- * accepts. Connections count at the engine until both directions have ended, at the library until they are
+ * accepts. For that what was accepted there of the engine's counts, too; but the engine knows nothing of the
+ * kernel's, so that of both together there may be more, by as many as are the kernel's. Connections count at the engine until both directions have ended, at the library until they are
  * closed; what is there already does not count. Prefixes are counted in a table of fixed size, so that
  * two may share what one may have. Of the processes that accept from one listener the last word counts.
  * A policy without limits is none. -EINVAL: `unused` is not 0. */

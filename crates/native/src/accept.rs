@@ -75,7 +75,9 @@ impl Queue {
 
     /// From now on `listener` admits whom `policy` says. The engine keeps to it before there is a
     /// connection: it refuses the SYN. What the kernel accepts, and everything while the engine speaks an
-    /// earlier version, the library keeps to: it resets what is too much when the program accepts. All
+    /// earlier version, the library keeps to: it resets what is too much when the program accepts. What was
+    /// accepted here of the engine's counts for that, too; the engine knows nothing of what the kernel accepts,
+    /// so that of both together there can be more, by as many as are the kernel's. All
     /// processes that accept there share the engine's; the last word counts. What is connected already
     /// does not count. A policy without limits is none.
     ///
@@ -127,18 +129,29 @@ impl Queue {
             let of_kernel = matches!(stream, Stream::Kernel(_));
             let is_refused = of_kernel && context.mode == Mode::Engine;
             let counted = !of_kernel && listening.listener.counts_admission();
-            if counted && (listening.listener.keeps_admission() || listening.gate.is_open()) {
+            if counted && listening.gate.is_open() {
                 return Ok((stream, None));
             }
             let Ok(peer) = stream.peer() else {
                 // It is over already.
                 continue;
             };
-            if !is_refused && listening.gate.admits(Instant::now(), peer.ip()) {
+            let from = peer.ip();
+            let by_engine = counted && listening.listener.keeps_admission();
+            let is_admitted = match by_engine {
+                // What comes by the kernel as well counts beside it.
+                true => {
+                    listening.gate.begins(Instant::now(), from);
+                    true
+                }
+                false => !is_refused && listening.gate.admits(Instant::now(), from),
+            };
+            if is_admitted {
                 let ticket = Ticket {
                     listener: handle,
                     number: listening.gate.number,
-                    from: peer.ip(),
+                    from,
+                    by_engine,
                 };
                 return Ok((stream, Some(ticket).filter(|_| !listening.gate.is_open())));
             }

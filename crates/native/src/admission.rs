@@ -120,18 +120,29 @@ impl Gate {
         true
     }
 
+    /// The engine has admitted one, and counts it: here it takes the place of one that would be admitted.
+    pub(crate) fn begins(&mut self, now: Instant, from: IpAddr) {
+        let AdmissionPolicy { all, each, .. } = self.policy;
+        take(&all, &mut self.all, now);
+        if let Some(share) = self.share(from) {
+            take(&each, share, now);
+        }
+    }
+
     /// Whether there is no policy: what is admitted does not count as in flight.
     pub(crate) fn is_open(&self) -> bool {
         self.policy.is_open()
     }
 
-    /// One that was admitted under the policy of this number is closed.
-    pub(crate) fn ended(&mut self, number: u64, from: IpAddr) {
+    /// One that was admitted under the policy of this number is closed. `by_engine`: it was not admitted here.
+    pub(crate) fn ended(&mut self, number: u64, from: IpAddr, by_engine: bool) {
         if number != self.number {
             return;
         }
         self.all.in_flight = self.all.in_flight.saturating_sub(1);
-        self.counts.in_flight = self.counts.in_flight.saturating_sub(1);
+        if !by_engine {
+            self.counts.in_flight = self.counts.in_flight.saturating_sub(1);
+        }
         if let Some(share) = self.share(from) {
             share.in_flight = share.in_flight.saturating_sub(1);
         }
@@ -216,12 +227,12 @@ mod tests {
         let counts = gate.counts;
         assert_eq!((counts.refused_by_prefix, counts.refused_by_count), (1, 1));
         assert_eq!((counts.accepts, counts.in_flight), (3, 3));
-        gate.ended(gate.number, ip("10.0.0.1"));
+        gate.ended(gate.number, ip("10.0.0.1"), false);
         assert!(!gate.admits(now, ip("2001:db8:0:aaff::2")));
         assert!(gate.admits(now, ip("10.0.0.200")));
         // Of a policy before this one nothing counts.
         gate.set(gate.policy);
-        gate.ended(gate.number - 1, ip("10.0.0.200"));
+        gate.ended(gate.number - 1, ip("10.0.0.200"), false);
         assert_eq!(gate.counts.in_flight, 0);
         assert!(gate.admits(now, ip("10.0.0.1")));
     }
@@ -244,6 +255,29 @@ mod tests {
         let counts = gate.counts;
         assert_eq!((counts.accepts, counts.in_flight), (3, 0));
         assert_eq!(counts.refused_by_count, 1);
+    }
+
+    /// What the engine has admitted leaves less for others, in all, in its prefix and in time, and is not counted
+    /// twice.
+    #[test]
+    fn what_the_engine_has_admitted_takes_a_share() {
+        let now = Instant::now();
+        let mut gate = gate(limit(0, 0, 2), limit(0, 0, 1));
+        gate.begins(now, ip("10.0.0.1"));
+        assert_eq!((gate.counts.accepts, gate.counts.in_flight), (0, 0));
+        assert!(!gate.admits(now, ip("10.0.0.2")));
+        assert!(gate.admits(now, ip("10.0.1.1")) && !gate.admits(now, ip("10.0.2.1")));
+        gate.ended(gate.number, ip("10.0.0.1"), true);
+        assert_eq!((gate.counts.accepts, gate.counts.in_flight), (1, 1));
+        assert!(gate.admits(now, ip("10.0.0.2")));
+        // The engine is not asked: there may be more than there may be here.
+        gate.begins(now, ip("10.0.3.1"));
+        assert_eq!(gate.all.in_flight, 3);
+
+        let mut gate = self::gate(limit(10, 3, 0), limit(0, 0, 0));
+        gate.begins(now, ip("10.0.0.1"));
+        let admitted = (0..9).filter(|_| gate.admits(now, ip("10.0.0.1"))).count();
+        assert_eq!(admitted, 2);
     }
 
     /// However many there are, looked at and refused, they take the same memory, and each is still limited.

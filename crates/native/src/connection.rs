@@ -31,7 +31,7 @@ pub(crate) struct Connection {
     pub(crate) posts: Seldom<Post>,
     /// So many bytes are told of at once in a posted buffer; 0: what has come between two looks.
     pub(crate) unit: u32,
-    /// What it was admitted by, if the library has.
+    /// What it counts by, where there is a policy.
     pub(crate) admitted: Option<Box<Ticket>>,
 }
 
@@ -42,6 +42,8 @@ pub(crate) struct Ticket {
     /// The number of the policy.
     pub(crate) number: u64,
     pub(crate) from: IpAddr,
+    /// The engine has admitted it, and counts it.
+    pub(crate) by_engine: bool,
 }
 
 /// Where it is in its life, as the program has been told.

@@ -551,7 +551,9 @@ impl Queue {
             && let Some(ticket) = connection.admitted
             && let Some(Object::Listener(listening)) = self.objects.get_mut(ticket.listener)
         {
-            listening.gate.ended(ticket.number, ticket.from);
+            listening
+                .gate
+                .ended(ticket.number, ticket.from, ticket.by_engine);
         }
     }
 

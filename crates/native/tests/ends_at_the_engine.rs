@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU8;
 
 use fake_engine::{FakeEngine, HANG};
+use native::{AdmissionLimit, AdmissionPolicy};
 use native::{Context, Errno, Event, File, Handle, Kind, Memory, Mode, Queue, Room};
 use queue_pair::{Completion, ConnRef};
 
@@ -28,8 +29,12 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
+        Self::in_mode(Mode::Engine)
+    }
+
+    fn in_mode(mode: Mode) -> Self {
         let engine = FakeEngine::start();
-        let context = Context::attach_at(&engine.path, "test", Mode::Engine).unwrap();
+        let context = Context::attach_at(&engine.path, "test", mode).unwrap();
         let mut queue = context.queue().unwrap();
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let listener = queue.listen(any, 16, LISTENER).unwrap();
@@ -199,6 +204,49 @@ fn who_wants_the_engine_alone_is_given_nothing_of_the_kernels() {
     assert_eq!(accepted, Err(Errno::AGAIN));
     let read = client.read(&mut [0]).map_err(|error| error.raw_os_error());
     assert_eq!(read, Err(Some(RESET)));
+}
+
+/// What the engine has handed over leaves no room for what the kernel accepts.
+#[test]
+fn a_limit_holds_for_the_engines_and_the_kernels_together() {
+    let mut scene = Scene::in_mode(Mode::Any);
+    let policy = AdmissionPolicy {
+        all: AdmissionLimit {
+            in_flight: 1,
+            ..AdmissionLimit::default()
+        },
+        ..AdmissionPolicy::default()
+    };
+    scene.queue.set_admission(scene.listener, policy).unwrap();
+    assert!(scene.queue.admitted(scene.listener).unwrap().by_engine);
+    let at = scene.queue.local(scene.listener).unwrap();
+    scene.engine.host(|host| host.hand(1));
+    scene.until(Kind::Accept);
+    let first = scene.queue.accept(scene.listener, 0).unwrap();
+    assert!(scene.queue.is_offloaded(first).unwrap());
+    let mut refused = TcpStream::connect(at).unwrap();
+    refused.set_read_timeout(Some(HANG)).unwrap();
+    let count = |scene: &mut Scene| scene.queue.admitted(scene.listener).unwrap();
+    while count(&mut scene).refused_by_count == 0 {
+        scene.until(Kind::Accept);
+        let accepted = scene.queue.accept(scene.listener, 0);
+        assert_eq!(accepted, Err(Errno::AGAIN));
+    }
+    let read = refused.read(&mut [0]).map_err(|error| error.raw_os_error());
+    assert_eq!(read, Err(Some(RESET)));
+    // When it is closed there is.
+    scene.queue.close(first).unwrap();
+    let _admitted = TcpStream::connect(at).unwrap();
+    let second = loop {
+        // An event may be left of one that was looked at before.
+        scene.until(Kind::Accept);
+        match scene.queue.accept(scene.listener, 0) {
+            Err(Errno::AGAIN) => {}
+            accepted => break accepted.unwrap(),
+        }
+    };
+    assert!(!scene.queue.is_offloaded(second).unwrap());
+    assert_eq!(count(&mut scene).refused_by_count, 1);
 }
 
 #[test]
