@@ -427,7 +427,9 @@ int ob_abandon(ob_queue *queue, uint64_t room);
 ssize_t ob_recv(ob_queue *queue, ob_handle handle, void *data, size_t len, unsigned flags);
 
 /* Shows the next stretch of what has come, at most `limit` bytes: 1, or 0 at the end of the stream.
- * The peer cannot send what is not released. Errors as for ob_recv. */
+ * The peer cannot send what is not released. On the kernel that is so because no more is lent than the receive
+ * buffer has: beyond that it is -EAGAIN, and OB_RECEIVE tells when some was released. Otherwise errors as for
+ * ob_recv. */
 int ob_view(ob_queue *queue, ob_handle handle, size_t limit, ob_span *out);
 
 /* Gives a view back; views come back in any order. */

@@ -34,6 +34,9 @@ pub(crate) const URGENT: Readiness = Readiness(0x002);
 /// The kernel takes so many parts in one call.
 const PARTS: usize = 1024;
 
+/// The most that one view shows, in bytes.
+const VIEW: usize = 64 * 1024;
+
 /// So many notifications are taken at a look.
 const NOTIFICATIONS: usize = 256;
 
@@ -59,6 +62,10 @@ pub(crate) struct Stream {
     rest_from: usize,
     /// Whether it resets when it is closed once that has left, as the program or its listener has it.
     resets_on_close: bool,
+    /// Bytes in views that are not released.
+    shown: u64,
+    /// A view was refused because of those.
+    awaits_release: bool,
     /// All that had come was received by the last call, as far as that can be known.
     is_drained: bool,
     /// It cannot be: the peer has ended its direction, which is told once, or has sent urgent data, at which a
@@ -82,6 +89,8 @@ impl Stream {
             rest: Vec::new(),
             rest_from: 0,
             resets_on_close: false,
+            shown: 0,
+            awaits_release: false,
             is_drained: false,
             stops_short: false,
             why_not: None,
@@ -324,6 +333,49 @@ impl Stream {
         let (read, _) = rustix::net::recv(&self.fd, &mut *out, flags)?;
         self.is_drained = !peek && (1..out.len()).contains(&read);
         Ok(read)
+    }
+
+    /// What has come, at most `limit` bytes, for a view; `None` at the end. What is shown takes no more than the
+    /// receive buffer: the kernel has given its own room to the peer by then.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is nothing yet, as for [`receive`](Self::receive), or all that may be shown is.
+    pub(crate) fn view(&mut self, limit: usize) -> Result<Option<(Area, usize)>, Errno> {
+        if std::mem::take(&mut self.is_drained) && !self.stops_short {
+            return Err(Errno::AGAIN);
+        }
+        let mut room = u64::MAX;
+        if self.shown > 0 {
+            let most = rustix::net::sockopt::socket_recv_buffer_size(&self.fd)?;
+            room = (most as u64).saturating_sub(self.shown);
+            self.awaits_release = room == 0;
+            if room == 0 {
+                return Err(Errno::AGAIN);
+            }
+        }
+        let mut there = self.available();
+        if there == 0 {
+            // Nothing, the end or an error: none of them needs memory.
+            let (read, _) = rustix::net::recv(&self.fd, &mut [0; 1], RecvFlags::PEEK)?;
+            if read == 0 {
+                return Ok(None);
+            }
+            there = self.available().max(1);
+        }
+        let limit = limit.min(VIEW);
+        let len = there.min(room).min(limit as u64) as usize;
+        let area = Area::private("view", len);
+        let to = area.slice(0, len).map_err(|_| Errno::FAULT)?;
+        let read = queue_pair::read_in(to, &self.fd, None)?;
+        self.is_drained = (1..limit).contains(&read) && (read as u64) < room;
+        self.shown += read as u64;
+        Ok((read > 0).then_some((area, read)))
+    }
+
+    /// So many bytes of a view are released. Whether one that was refused is to be told of.
+    pub(crate) fn released(&mut self, bytes: usize) -> bool {
+        self.shown -= bytes as u64;
+        std::mem::take(&mut self.awaits_release)
     }
 
     /// Bytes that wait to be received.

@@ -49,7 +49,7 @@ pub struct Queue {
     pub(crate) number: u64,
     context: Context,
     /// What has happened and was not taken yet.
-    happened: VecDeque<Event>,
+    pub(crate) happened: VecDeque<Event>,
     /// What is ready, between two waits.
     ready: Vec<Ready>,
     wake: Arc<OwnedFd>,

@@ -5,15 +5,13 @@ use std::sync::atomic::AtomicU8;
 use host::Errno;
 use queue_pair::Area;
 
-use crate::event::Handle;
+use crate::event::{Event, Handle, Kind};
 use crate::queue::Queue;
 use crate::stream::Stream;
 
-/// The most that a view of a connection of the kernel's shows, in bytes.
-const OWN_VIEW: usize = 64 * 1024;
-
 /// Bytes that have arrived: on the engine where it has put them, on the kernel in a buffer of its
-/// own. What is not [released](Queue::release) keeps the peer from sending as much.
+/// own. What is not [released](Queue::release) keeps the peer from sending as much; on the kernel no more than
+/// the connection's receive buffer has is lent.
 pub struct View {
     /// Its queue's number.
     queue: u64,
@@ -45,7 +43,8 @@ impl Queue {
     /// copying.
     ///
     /// # Errors
-    /// `EBADF`: there is no such connection. `EAGAIN`: there is nothing yet. `EINVAL`: `limit` is 0.
+    /// `EBADF`: there is no such connection. `EAGAIN`: there is nothing yet, as for [`recv`](Self::recv), or as
+    /// much is lent as may be; [`Kind::Receive`] tells when that has changed. `EINVAL`: `limit` is 0.
     /// `EBUSY`: a posted buffer waits for bytes.
     /// Otherwise what ended the connection.
     pub fn view(&mut self, handle: Handle, limit: usize) -> Result<Option<View>, Errno> {
@@ -57,15 +56,11 @@ impl Queue {
         if !connection.posts.is_empty() {
             return Err(Errno::BUSY);
         }
-        let seen = match &connection.stream {
+        let seen = match &mut connection.stream {
             Stream::Engine(socket) => socket.view(limit).map(|view| view.map(Seen::Engine)),
             Stream::Kernel(stream) => {
-                let area = Area::private("view", limit.min(OWN_VIEW));
-                let read = area
-                    .slice(0, area.len() as usize)
-                    .map_err(|_| Errno::FAULT)
-                    .and_then(|to| queue_pair::read_in(to, stream.fd(), None));
-                read.map(|len| (len > 0).then_some(Seen::Own { area, len }))
+                let read = stream.view(limit);
+                read.map(|read| read.map(|(area, len)| Seen::Own { area, len }))
             }
         };
         match seen {
@@ -93,8 +88,23 @@ impl Queue {
         }
         let connection = self.connection(view.handle)?;
         connection.views -= 1;
-        match (&connection.stream, view.seen) {
+        let (handle, cookie) = (view.handle, connection.cookie);
+        match (&mut connection.stream, view.seen) {
             (Stream::Engine(socket), Seen::Engine(view)) => socket.release(view),
+            (Stream::Kernel(stream), Seen::Own { len, .. }) => {
+                if stream.released(len) {
+                    // The kernel has told of what waits, and does not do so again.
+                    let waits = Event {
+                        kind: Kind::Receive,
+                        error: 0,
+                        handle,
+                        cookie,
+                        bytes: stream.available(),
+                    };
+                    self.happened.push_back(waits);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

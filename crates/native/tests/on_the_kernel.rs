@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use native::{Context, Errno, Event, Handle, Kind, Mode, Queue, Setting, Shutdown};
+use native::{Context, Errno, Event, Handle, Kind, Mode, Queue, Setting, Shutdown, View};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// How long anything may take before it counts as a hang.
@@ -307,6 +307,62 @@ fn views_show_what_arrived() {
     pair.queue.shutdown(client, Shutdown::Write).unwrap();
     pair.until(Kind::Receive, SERVER);
     assert!(pair.queue.view(server, 9).unwrap().is_none());
+}
+
+/// What is lent holds the peer back, as on the engine, and what is given back is told of.
+#[test]
+fn views_are_bounded_by_the_receive_buffer() {
+    const BUFFER: usize = 64 * 1024;
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    let set = Setting::ReceiveBuffer(BUFFER as u32);
+    pair.queue.set(server, set).unwrap();
+    let piece = vec![7; 1 << 20];
+    let mut sent = 0;
+    let (mut views, mut lent): (Vec<View>, _) = (Vec::new(), 0);
+    // Until neither sends nor shows anything more.
+    loop {
+        let taken = pair.queue.send(client, &piece, false).unwrap_or(0);
+        sent += taken;
+        let shown = pair.queue.view(server, 10_000);
+        match shown {
+            Ok(view) => {
+                let view = view.expect("no end");
+                lent += view.bytes().unwrap().len();
+                views.push(view);
+            }
+            Err(errno) => {
+                assert_eq!(errno, Errno::AGAIN);
+                match lent >= BUFFER {
+                    true if taken == 0 => break,
+                    true => {}
+                    false => drop(pair.until(Kind::Receive, SERVER)),
+                }
+            }
+        }
+        assert!(lent <= BUFFER, "{lent}");
+    }
+    assert!(sent > BUFFER);
+    pair.seen.clear();
+    // What waits is told of when there is room again.
+    pair.queue.release(views.remove(3)).unwrap();
+    pair.until(Kind::Receive, SERVER);
+    let view = pair.queue.view(server, 10_000).unwrap().unwrap();
+    let mut left = sent - lent - view.bytes().unwrap().len();
+    views.push(view);
+    for view in views {
+        pair.queue.release(view).unwrap();
+    }
+    let mut out = vec![0; 1 << 20];
+    while left > 0 {
+        match pair.queue.recv(server, &mut out[..left.min(1 << 20)]) {
+            Ok(read) => left -= read,
+            Err(errno) => {
+                assert_eq!(errno, Errno::AGAIN);
+                pair.until(Kind::Receive, SERVER);
+            }
+        }
+    }
 }
 
 /// Handles of two queues are equal; what is lent of one is not given back to the other.

@@ -118,10 +118,9 @@ impl Options {
             OptionKind::ReceiveBuffer => value.max(2304),
             // The ECN bits are the transport's.
             OptionKind::TrafficClass => within(0, 255)? & !0b11,
-            OptionKind::UserTimeout
-            | OptionKind::Linger
-            | OptionKind::FinWait2
-            | OptionKind::NotSentLow => value,
+            // The kernel's is an int.
+            OptionKind::UserTimeout => within(0, i32::MAX as u32)?,
+            OptionKind::Linger | OptionKind::FinWait2 | OptionKind::NotSentLow => value,
         };
         let bit = bit(option);
         let at = self.before(bit);
