@@ -33,6 +33,7 @@ int main(int count, char **words)
 {
     struct sockaddr_in address;
     ob_setting settings[2] = { { OB_NODELAY, 1 }, { OB_KEEPIDLE, 0 } };
+    ob_setting too_long = { OB_USER_TIMEOUT, (uint32_t)1 << 31 };
     ob_admission policy;
     ob_admitted counts;
     ob_context *context;
@@ -97,6 +98,7 @@ int main(int count, char **words)
 
     /* One that was taken out of the queue would be lost: what cannot be set is refused before. */
     EXPECT(-EINVAL, ob_accept_with(queue, listener, settings, 2, 3, &second, 0, NULL));
+    EXPECT(-EINVAL, ob_accept_with(queue, listener, &too_long, 1, 3, &second, 0, NULL));
     while ((result = ob_accept_with(queue, listener, settings, 1, 3, &second, 0, NULL)) == -EAGAIN)
         happens(OB_ACCEPT, 1000);
     EXPECT(0, result);

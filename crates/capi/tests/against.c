@@ -12,6 +12,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -187,6 +188,8 @@ static void first_things(connection of, connection control)
     told("too many probes", sets(of, OB_KEEPCNT, IPPROTO_TCP, TCP_KEEPCNT, 128));
     told("no probes", sets(of, OB_KEEPCNT, IPPROTO_TCP, TCP_KEEPCNT, 0));
     told("a limit", sets(of, OB_USER_TIMEOUT, IPPROTO_TCP, TCP_USER_TIMEOUT, 5000));
+    told("the longest", sets(of, OB_USER_TIMEOUT, IPPROTO_TCP, TCP_USER_TIMEOUT, INT_MAX));
+    told("none can be negative", sets(of, OB_USER_TIMEOUT, IPPROTO_TCP, TCP_USER_TIMEOUT, INT_MIN));
     told("an answer", sends(control, "p", 1));
     told("it is seen", received(control, bytes, 4, 1));
     told("and comes", received(control, bytes, 4, 0));
