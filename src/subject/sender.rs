@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// Nothing takes longer, on however busy a machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// Asynchronous sends that are under way at most. The engine holds so many pieces of a connection (16,384,
-/// `tcp`'s configuration), and ends one that has more; sends of the same memory are never one piece.
+/// Asynchronous sends that are under way at most: half of the pieces that the library lets a connection have
+/// (`queue_pair::MOST_PIECES`); sends of the same memory are never one piece.
 const PIPELINE: u64 = 4_096;
 /// Events that are taken at once.
 const EVENTS: usize = 256;
