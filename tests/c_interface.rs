@@ -288,6 +288,41 @@ fn no_call_of_the_header_is_left_out() {
     assert!(left_out.is_empty(), "{left_out:?}");
 }
 
+/// What people are told of the examples, and what the version is, in each place that says it.
+#[test]
+fn examples_are_short_and_the_version_is_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut seen = 0;
+    for folder in ["crates/capi/examples", "crates/native/examples"] {
+        for entry in std::fs::read_dir(root.join(folder)).expect("examples") {
+            let file = entry.expect("an example").path();
+            let lines = std::fs::read_to_string(&file).expect("text").lines().count();
+            assert!(lines < 300, "{}: {lines} lines", file.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 9, "{seen}");
+    let header = std::fs::read_to_string(capi().join("include/outboard.h")).expect("a file");
+    let defined = |name: &str| {
+        let line = header.lines().find_map(|line| line.strip_prefix(name));
+        line.expect("a definition").trim().to_owned()
+    };
+    let (major, minor) = (
+        defined("#define OB_VERSION_MAJOR"),
+        defined("#define OB_VERSION_MINOR"),
+    );
+    let of_cargo = [
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        env!("CARGO_PKG_VERSION_MINOR"),
+    ];
+    assert_eq!([&*major, &*minor], of_cargo);
+    let map = std::fs::read_to_string(capi().join("outboard.map")).expect("a file");
+    assert!(map.contains(&format!("OUTBOARD_{major}.{minor} {{")), "{map}");
+    let pc = std::fs::read_to_string(root.join("packaging/outboard.pc")).expect("a file");
+    let line = format!("\nVersion: {}\n", env!("CARGO_PKG_VERSION"));
+    assert!(pc.contains(&line), "{pc}");
+}
+
 #[test]
 fn the_shared_library_gives_what_the_header_declares() {
     let map = std::fs::read_to_string(capi().join("outboard.map")).expect("a file");

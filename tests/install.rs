@@ -159,14 +159,30 @@ fn everything_is_in_its_place_and_works_there() {
     // A program is linked with the shared library, and finds every name in its version.
     let program = root.path("program");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/capi/tests/conformance.c");
-    run(Command::new("cc")
-        .args(["-std=c99", "-I"])
-        .arg(root.path("usr/include"))
-        .arg(&source)
-        .arg("-L")
-        .arg(root.path("usr/lib"))
-        .args(["-loutboard", "-lpthread", "-o"])
-        .arg(&program));
+    let strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+    let link = |compiler: &str, standard: &str, source: &Path| {
+        run(Command::new(compiler)
+            .arg(standard)
+            .args(strict)
+            .arg("-I")
+            .arg(root.path("usr/include"))
+            .arg(source)
+            .arg("-L")
+            .arg(root.path("usr/lib"))
+            .args(["-loutboard", "-lpthread", "-o"])
+            .arg(&program));
+    };
+    if is_there("c++") {
+        // Both headers, and a call of either, which says the version that the header says.
+        let uses = "#include <outboard.h>\n#include <tcps.h>\nint main() {\n    \
+            unsigned here = OB_VERSION_MAJOR * 1000 + OB_VERSION_MINOR;\n    \
+            return tcps_close(-1) == -1 && ob_version() == here ? 0 : 1;\n}\n";
+        let source = root.write("uses.cpp", uses);
+        link("c++", "-std=c++17", &source);
+        run(Command::new(&program).env("LD_LIBRARY_PATH", root.path("usr/lib")));
+        std::fs::remove_file(source).expect("it is there");
+    }
+    link("cc", "-std=c99", &source);
     let used = run(Command::new("readelf")
         .arg("-W")
         .arg("--dyn-syms")
