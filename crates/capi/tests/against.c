@@ -4,7 +4,8 @@
  *
  *   against sockets|any|kernel ADDRESS PORT LOCAL
  *
- * LOCAL is an address of this machine's. The peer at ADDRESS and PORT is that of ends.c.
+ * LOCAL is an address of this machine's, of the same family. The peer at ADDRESS and PORT is that of ends.c; at
+ * 'c' it connects to port 7778 here, says "hello" and ends.
  */
 #define _GNU_SOURCE
 #include "expect.h"
@@ -13,16 +14,59 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 #define HANG_MS 60000
 
+#define HERE 7778
+
+/* An address and port of either family. */
+typedef union {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} place;
+
 static ob_queue *queue; /* NULL: by the socket calls */
-static struct sockaddr_in address;
+static place address;
+/* Of whom the queue has said last that he has ended, and with which error. */
+static uint64_t ended;
+static int end_error;
+
+static socklen_t len_of(const place *at)
+{
+    return at->any.sa_family == AF_INET ? sizeof at->v4 : sizeof at->v6;
+}
+
+static in_port_t *port_of(place *at)
+{
+    return at->any.sa_family == AF_INET ? &at->v4.sin_port : &at->v6.sin6_port;
+}
+
+static int is_same_host(const place *one, const place *other)
+{
+    if (one->any.sa_family != other->any.sa_family)
+        return 0;
+    return one->any.sa_family == AF_INET
+               ? one->v4.sin_addr.s_addr == other->v4.sin_addr.s_addr
+               : !memcmp(&one->v6.sin6_addr, &other->v6.sin6_addr, sizeof one->v6.sin6_addr);
+}
+
+static void read_place(place *at, const char *text, const char *port)
+{
+    memset(at, 0, sizeof *at);
+    at->any.sa_family = strchr(text, ':') ? AF_INET6 : AF_INET;
+    *port_of(at) = htons((uint16_t)atoi(port));
+    EXPECT(1, inet_pton(at->any.sa_family, text,
+                        at->any.sa_family == AF_INET ? (void *)&at->v4.sin_addr : (void *)&at->v6.sin6_addr));
+}
 
 /* A handle, or a descriptor. */
 typedef uint64_t connection;
@@ -41,13 +85,24 @@ static void told(const char *what, long result)
         printf("%s: %ld\n", what, result);
 }
 
+/* Takes one event. */
+static ob_event next(void)
+{
+    ob_event event;
+    EXPECT(1, ob_wait(queue, &event, 1, HANG_MS));
+    if (event.kind == OB_END) {
+        ended = event.handle;
+        end_error = event.error;
+    }
+    return event;
+}
+
 /* Until something has happened, to a socket what is named. */
 static void wait_for(connection of, short what)
 {
-    ob_event event;
     struct pollfd waits;
     if (queue) {
-        EXPECT(1, ob_wait(queue, &event, 1, HANG_MS));
+        next();
         return;
     }
     waits.fd = (int)of;
@@ -60,6 +115,41 @@ static long sends(connection to, const void *bytes, size_t len)
     if (queue)
         return ob_send(queue, to, bytes, len, 0, 0);
     return as_ours(send((int)to, bytes, len, MSG_NOSIGNAL));
+}
+
+/* More follows at once. */
+static long begins(connection to, const void *bytes, size_t len)
+{
+    if (queue)
+        return ob_send(queue, to, bytes, len, OB_MORE, 0);
+    return as_ours(send((int)to, bytes, len, MSG_NOSIGNAL | MSG_MORE));
+}
+
+static long sends_parts(connection to, struct iovec *parts, int count)
+{
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = (size_t)count };
+    if (queue)
+        return ob_sendv(queue, to, parts, count, 0, 0);
+    return as_ours(sendmsg((int)to, &message, MSG_NOSIGNAL));
+}
+
+static long sends_file(connection to, int fd, off_t from, size_t len)
+{
+    if (queue)
+        return ob_send_file(queue, to, fd, (uint64_t)from, len, 0, 0);
+    return as_ours(sendfile((int)to, fd, &from, len));
+}
+
+/* Bytes that wait to be received. */
+static long waiting(connection at)
+{
+    ob_info info;
+    int bytes;
+    if (queue) {
+        long result = ob_get_info(queue, at, &info);
+        return result < 0 ? result : (long)info.unread;
+    }
+    return ioctl((int)at, FIONREAD, &bytes) < 0 ? -errno : bytes;
 }
 
 static long receives(connection from, void *bytes, size_t len, int peeks)
@@ -96,37 +186,13 @@ static long sets(connection of, uint32_t ours, int level, int name, int value)
     return as_ours(setsockopt((int)of, level, name, &value, sizeof value));
 }
 
-static long opens(const struct sockaddr_in *to, connection *out)
-{
-    int error = 0;
-    socklen_t len = sizeof error;
-    ob_event event;
-    if (queue) {
-        long began = ob_connect(queue, (const struct sockaddr *)to, sizeof *to, NULL, 0, 7, out);
-        if (began < 0)
-            return began;
-        do
-            EXPECT(1, ob_wait(queue, &event, 1, HANG_MS));
-        while (event.kind != OB_OPEN || event.handle != *out);
-        return -event.error;
-    }
-    *out = (connection)socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (connect((int)*out, (const struct sockaddr *)to, sizeof *to) < 0) {
-        EXPECT(EINPROGRESS, errno);
-        wait_for(*out, POLLOUT);
-        EXPECT(0, getsockopt((int)*out, SOL_SOCKET, SO_ERROR, &error, &len));
-    }
-    return -error;
-}
-
-static long listens(const struct sockaddr_in *at, connection *out)
+/* A socket that is bound, as outboard.h binds: its address may have been another's just now. */
+static long bound(const place *at, connection *out)
 {
     int one = 1;
-    if (queue)
-        return ob_listen(queue, (const struct sockaddr *)at, sizeof *at, 16, 8, out);
-    *out = (connection)socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    *out = (connection)socket(at->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     EXPECT(0, setsockopt((int)*out, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
-    if (bind((int)*out, (const struct sockaddr *)at, sizeof *at) < 0 || listen((int)*out, 16) < 0) {
+    if (bind((int)*out, &at->any, len_of(at)) < 0) {
         long result = -errno;
         close((int)*out);
         return result;
@@ -134,23 +200,103 @@ static long listens(const struct sockaddr_in *at, connection *out)
     return 0;
 }
 
-static long accepts(connection at)
+/* Opens a connection, from an address (NULL: from any). */
+static long opens_from(const place *from, const place *to, connection *out)
 {
-    ob_handle made;
+    int error = 0;
+    socklen_t len = sizeof error;
+    ob_event event;
+    if (queue) {
+        long began = from ? ob_connect_from(queue, &from->any, len_of(from), &to->any, len_of(to), NULL, 0, 7, out)
+                          : ob_connect(queue, &to->any, len_of(to), NULL, 0, 7, out);
+        if (began < 0)
+            return began;
+        do
+            event = next();
+        while (event.kind != OB_OPEN || event.handle != *out);
+        return -event.error;
+    }
+    if (from) {
+        long is_bound = bound(from, out);
+        if (is_bound < 0)
+            return is_bound;
+    } else {
+        *out = (connection)socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    }
+    if (connect((int)*out, &to->any, len_of(to)) < 0) {
+        EXPECT(EINPROGRESS, errno);
+        wait_for(*out, POLLOUT);
+        EXPECT(0, getsockopt((int)*out, SOL_SOCKET, SO_ERROR, &error, &len));
+    }
+    return -error;
+}
+
+static long opens(const place *to, connection *out)
+{
+    return opens_from(NULL, to, out);
+}
+
+static long listens(const place *at, connection *out)
+{
+    long result;
     if (queue)
-        return ob_accept(queue, at, 9, &made);
-    return as_ours(accept4((int)at, NULL, NULL, SOCK_NONBLOCK));
+        return ob_listen(queue, &at->any, len_of(at), 16, 8, out);
+    if ((result = bound(at, out)) < 0)
+        return result;
+    if (listen((int)*out, 16) < 0) {
+        result = -errno;
+        close((int)*out);
+        return result;
+    }
+    return 0;
+}
+
+static long accepts(connection at, connection *out)
+{
+    long result;
+    if (queue)
+        return ob_accept(queue, at, 9, out);
+    result = accept4((int)at, NULL, NULL, SOCK_NONBLOCK);
+    *out = (connection)result;
+    return result < 0 ? -errno : 0;
 }
 
 /* One of both addresses. */
-static long names(connection of, int other, struct sockaddr_in *out)
+static long names(connection of, int other, place *out)
 {
     socklen_t len = sizeof *out;
-    struct sockaddr *to = (struct sockaddr *)out;
     memset(out, 0, sizeof *out);
     if (queue)
-        return other ? ob_peer(queue, of, to, &len) : ob_local(queue, of, to, &len);
-    return as_ours(other ? getpeername((int)of, to, &len) : getsockname((int)of, to, &len));
+        return other ? ob_peer(queue, of, &out->any, &len) : ob_local(queue, of, &out->any, &len);
+    return as_ours(other ? getpeername((int)of, &out->any, &len) : getsockname((int)of, &out->any, &len));
+}
+
+/* The error that it has ended with, once that is known. */
+static long ends_with(connection of)
+{
+    int error;
+    socklen_t len = sizeof error;
+    if (queue) {
+        while (ended != of)
+            next();
+        return -end_error;
+    }
+    wait_for(of, POLLIN);
+    EXPECT(0, getsockopt((int)of, SOL_SOCKET, SO_ERROR, &error, &len));
+    return -error;
+}
+
+/* Until the queue says this of it, or poll that. */
+static void is_ready(connection of, uint32_t kind, short what)
+{
+    ob_event event;
+    if (!queue) {
+        wait_for(of, what);
+        return;
+    }
+    do
+        event = next();
+    while (event.kind != kind || event.handle != of);
 }
 
 /* A connection, and one that says what is done to it. */
@@ -169,12 +315,12 @@ static void has_peer(connection control, const char *done)
 
 static void first_things(connection of, connection control)
 {
-    struct sockaddr_in name;
+    place name;
     char bytes[4];
     told("this end's address", names(of, 0, &name));
-    told("it has a port", name.sin_family == AF_INET && name.sin_port != 0);
+    told("it has a port", name.any.sa_family == address.any.sa_family && *port_of(&name) != 0);
     told("the other end's address", names(of, 1, &name));
-    told("it is that", name.sin_port == address.sin_port && name.sin_addr.s_addr == address.sin_addr.s_addr);
+    told("it is that", *port_of(&name) == *port_of(&address) && is_same_host(&name, &address));
     told("nothing has come", receives(of, bytes, 4, 0));
     told("nothing to be seen", receives(of, bytes, 4, 1));
     told("nothing is sent", sends(of, bytes, 0));
@@ -246,44 +392,134 @@ static void is_reset_while_it_sends(connection of, connection control)
     told("and then", sends(of, bytes, 1));
 }
 
-static void listeners(const struct sockaddr_in *local)
+static void is_reset_unseen(connection of, connection control)
 {
-    struct sockaddr_in name, there = *local;
+    has_peer(control, "r");
+    told("it has ended with", ends_with(of));
+}
+
+static void has_room_again(connection of, connection control)
+{
+    static char bytes[1 << 16];
+    long sent;
+    while ((sent = sends(of, bytes, sizeof bytes)) > 0)
+        ;
+    told("it is full", sent);
+    EXPECT(1, sends(control, "d", 1));
+    is_ready(of, OB_ROOM, POLLOUT);
+    told("there is room again", sends(of, bytes, 1));
+}
+
+/* The ways to send, and options that only have to be taken. */
+static void ways_and_options(connection of, connection control)
+{
+    struct iovec parts[3] = { { "p", 1 }, { NULL, 0 }, { "pp", 2 } };
+    char bytes[8];
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), got = 0;
+    told("three in parts", sends_parts(control, parts, 3));
+    while (got < 3)
+        got += (int)received(control, bytes, sizeof bytes, 0);
+    told("three answers", got);
+    told("no parts", sends_parts(control, parts, 0));
+    told("more follows", begins(control, "p", 1));
+    told("and more", begins(control, "p", 1));
+    told("and that is all", sends(control, "p", 1));
+    while (got < 6)
+        got += (int)received(control, bytes, sizeof bytes, 0);
+    told("as many answers", got);
+    told("what has been received does not wait", waiting(control));
+    told("part of a file", sends_file(of, file, 1, 1000));
+    told("behind its end", sends_file(of, file, (off_t)1 << 40, 1000));
+    told("nothing of it", sends_file(of, file, 1, 0));
+    told("of none", sends_file(of, -1, 0, 10));
+    close(file);
+    told("cork", sets(of, OB_CORK, IPPROTO_TCP, TCP_CORK, 1));
+    told("a part", sends(of, "x", 1));
+    told("no cork", sets(of, OB_CORK, IPPROTO_TCP, TCP_CORK, 0));
+    told("quick answers", sets(of, OB_QUICKACK, IPPROTO_TCP, TCP_QUICKACK, 1));
+    told("no quick answers", sets(of, OB_QUICKACK, IPPROTO_TCP, TCP_QUICKACK, 0));
+    told("whether it is alive", sets(of, OB_KEEPALIVE, SOL_SOCKET, SO_KEEPALIVE, 1));
+    told("a send buffer", sets(of, OB_SEND_BUFFER, SOL_SOCKET, SO_SNDBUF, 100000));
+    told("none of it", sets(of, OB_SEND_BUFFER, SOL_SOCKET, SO_SNDBUF, 0));
+    told("a receive buffer", sets(of, OB_RECEIVE_BUFFER, SOL_SOCKET, SO_RCVBUF, 100000));
+    told("none of that", sets(of, OB_RECEIVE_BUFFER, SOL_SOCKET, SO_RCVBUF, 0));
+    EXPECT(1, sends(control, "p", 1));
+    is_ready(control, OB_RECEIVE, POLLIN);
+    told("a byte waits", waiting(control));
+    told("and comes", receives(control, bytes, 1, 0));
+}
+
+/* Comes from an address of the program's choice; and the peer comes, too. */
+static void from_here(connection of, connection control, const place *local)
+{
+    place name, there = *local;
+    connection listener, second;
+    char bytes[8];
+    int got = 0;
+    told("this end's address", names(of, 0, &name));
+    told("is the one that was wanted", is_same_host(&name, local) && *port_of(&name) != 0);
+    *port_of(&there) = htons(HERE);
+    told("it listens", listens(&there, &listener));
+    told("from where it listens", opens_from(&there, &address, &second));
+    EXPECT(1, sends(control, "c", 1));
+    is_ready(listener, OB_ACCEPT, POLLIN);
+    told("somebody has come", accepts(listener, &second));
+    told("and nobody besides", accepts(listener, &of));
+    told("to this end's address", names(second, 0, &name));
+    told("it is that", is_same_host(&name, &there) && *port_of(&name) == *port_of(&there));
+    told("from the other's", names(second, 1, &name));
+    told("it is his", is_same_host(&name, &address));
+    while (got < 5)
+        got += (int)received(second, bytes, sizeof bytes, 0);
+    told("hello", got == 5 && !memcmp(bytes, "hello", 1));
+    told("and an end", received(second, bytes, sizeof bytes, 0));
+    told("which is said again", receives(second, bytes, sizeof bytes, 0));
+    told("it is closed", closes(second));
+    told("the listener, too", closes(listener));
+}
+
+static void listeners(const place *local)
+{
+    place name, there = *local;
     connection listener, second;
     told("it listens", listens(local, &listener));
     told("it has a name", names(listener, 0, &name));
-    told("with a port", name.sin_port != 0);
+    told("with a port", *port_of(&name) != 0);
     told("and no other end", names(listener, 1, &name));
-    told("nobody has come", accepts(listener));
+    told("nobody has come", accepts(listener, &second));
     names(listener, 0, &there);
     told("so does another", listens(&there, &second));
     told("it is closed", closes(listener));
-    there.sin_addr.s_addr = inet_addr("192.0.2.77");
+    read_place(&there, there.any.sa_family == AF_INET ? "192.0.2.77" : "2001:db8::77", "0");
     told("not at others' addresses", listens(&there, &second));
+    told("nor from there", opens_from(&there, &address, &second));
     there = address;
-    there.sin_port = htons(1);
+    *port_of(&there) = htons(1);
     told("nobody listens there", opens(&there, &second));
     told("it is closed, too", closes(second));
 }
 
 int main(int count, char **words)
 {
-    struct sockaddr_in local = { .sin_family = AF_INET };
     ob_context *context = NULL;
     connection victim, control;
+    place local;
     int stage;
     EXPECT(5, count);
-    address.sin_family = AF_INET;
-    address.sin_port = htons((uint16_t)atoi(words[3]));
-    EXPECT(1, inet_pton(AF_INET, words[2], &address.sin_addr));
-    EXPECT(1, inet_pton(AF_INET, words[4], &local.sin_addr));
+    read_place(&address, words[2], words[3]);
+    read_place(&local, words[4], "0");
     if (strcmp(words[1], "sockets")) {
         int mode = strcmp(words[1], "kernel") ? OB_ANY : OB_KERNEL;
         EXPECT(0, ob_attach(&context, NULL, "against", mode));
         EXPECT(0, ob_queue_new(context, &queue));
     }
-    for (stage = 0; stage < 5; stage++) {
-        pair(&victim, &control);
+    for (stage = 0; stage < 9; stage++) {
+        if (stage == 8) {
+            EXPECT(0, opens_from(&local, &address, &victim));
+            EXPECT(0, opens(&address, &control));
+        } else {
+            pair(&victim, &control);
+        }
         if (stage == 0)
             first_things(victim, control);
         else if (stage == 1)
@@ -292,8 +528,16 @@ int main(int count, char **words)
             ends_here(victim);
         else if (stage == 3)
             is_reset(victim, control);
-        else
+        else if (stage == 4)
             is_reset_while_it_sends(victim, control);
+        else if (stage == 5)
+            is_reset_unseen(victim, control);
+        else if (stage == 6)
+            has_room_again(victim, control);
+        else if (stage == 7)
+            ways_and_options(victim, control);
+        else
+            from_here(victim, control, &local);
         told("it is closed", closes(victim));
         EXPECT(0, closes(control));
     }
