@@ -246,6 +246,18 @@ TCPS_WEAK int tcps_new_(int domain, int type, int protocol)
     return number;
 }
 
+/* Whether registered memory, the program's or its twin, has these bytes, and where. */
+TCPS_WEAK int tcps_has_(NS_MEM_HANDLE memory, const void *bytes, int len, size_t *offset)
+{
+    uintptr_t at = (uintptr_t)bytes, twin, own;
+    if (!memory || !bytes || len < 0)
+        return 0;
+    twin = (uintptr_t)ob_memory_data(memory->twin);
+    own = (uintptr_t)memory->own;
+    *offset = own && at >= own && at - own < memory->len ? at - own : at - twin;
+    return *offset <= memory->len && (size_t)len <= memory->len - *offset;
+}
+
 /* A send begins to be not done. */
 TCPS_WEAK void tcps_list_(int number, NS_IO_RESULT *sent)
 {
@@ -261,17 +273,11 @@ TCPS_WEAK void tcps_list_(int number, NS_IO_RESULT *sent)
 TCPS_WEAK ssize_t tcps_post_(int number, const char *bytes, int len, int flags,
                              NS_MEM_HANDLE memory, NS_IO_RESULT *result)
 {
-    uintptr_t at = (uintptr_t)bytes, twin, own;
     size_t offset, sent = 0;
     ob_handle handle = tcps_handle_(number);
-    if (!memory || !bytes || !result || len < 0 || flags & ~MSG_MORE)
+    if (!result || flags & ~MSG_MORE || !tcps_has_(memory, bytes, len, &offset))
         return -EINVAL;
-    twin = (uintptr_t)ob_memory_data(memory->twin);
-    own = (uintptr_t)memory->own;
-    offset = own && at >= own && at - own < memory->len ? at - own : at - twin;
-    if (offset > memory->len || (size_t)len > memory->len - offset)
-        return -EINVAL;
-    if (at != twin + offset)
+    if (bytes != (char *)ob_memory_data(memory->twin) + offset)
         memcpy((char *)ob_memory_data(memory->twin) + offset, bytes, (size_t)len);
     memset(result, 0, sizeof *result);
     while (sent < (size_t)len) {
@@ -559,11 +565,16 @@ TCPS_WEAK int tcps_send_registered(int sockfd, const void *msg, int len, int fla
     return tcps_leave_(sent);
 }
 
-/* As tcps_recv; it is copied into registered memory as into any. */
+/* As tcps_recv, into registered memory: what has come is copied there. It is not ob_post that receives: a buffer that
+ * is posted stays so until it is full, and this returns with what there is. */
 TCPS_WEAK int tcps_recv_registered(int sockfd, void *buf, int len, unsigned int flags,
                                    NS_MEM_HANDLE memHandle)
 {
-    (void)memHandle;
+    size_t offset;
+    if (!tcps_has_(memHandle, buf, len, &offset)) {
+        errno = EINVAL;
+        return -1;
+    }
     return tcps_recv(sockfd, buf, len, flags);
 }
 

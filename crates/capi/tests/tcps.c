@@ -21,6 +21,7 @@
 
 static int connection;
 
+/* All that comes is echoed by the peer. */
 static void receive(const char *expected, int len)
 {
     static char got[1 << 16];
@@ -274,6 +275,25 @@ int main(int count, char **words)
     EXPECT(-1, tcps_send_registered(connection, own + sizeof own - 10, 11, 0, memory));
     EXPECT(EINVAL, errno);
     EXPECT(-1, tcps_send_registered(connection, words, 1, 0, memory));
+    /* What comes back goes into the program's memory or into its twin, and nowhere else. */
+    for (at = 0; at < 2; at++) {
+        char *to = (at ? (char *)tcps_registered(memory) : own) + 2000;
+        EXPECT(10, tcps_send(connection, "0123456789", 10, 0));
+        for (len = 0; len < 10;) {
+            int more = tcps_recv_registered(connection, to + len, 100, 0, memory);
+            EXPECT(1, more > 0);
+            len += more;
+        }
+        EXPECT(0, memcmp(to, "0123456789", 10));
+    }
+    EXPECT(-1, tcps_recv_registered(connection, own + sizeof own - 10, 11, MSG_DONTWAIT, memory));
+    EXPECT(EINVAL, errno);
+    EXPECT(-1, tcps_recv_registered(connection, own + sizeof own - 10, 10, MSG_DONTWAIT, memory));
+    EXPECT(EAGAIN, errno);
+    EXPECT(-1, tcps_recv_registered(connection, &byte, 1, MSG_DONTWAIT, memory));
+    EXPECT(EINVAL, errno);
+    EXPECT(-1, tcps_recv_registered(connection, own, 1, MSG_DONTWAIT, NULL));
+    EXPECT(EINVAL, errno);
     /* A thread reads while another sends more than any buffer holds. */
     EXPECT(0, pthread_create(&reader, NULL, receives, own));
     for (at = 0; at < 4; at++)
