@@ -1,15 +1,18 @@
 //! A program that keeps to the rules, and knows of each byte where it belongs.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use queue_pair::{Completion, ConnRef, Submission};
 use tcp::ConnId;
 
 use super::script::Script;
-use super::{ARRIVES, PIECE, Seen, pattern, program};
+use super::{ARRIVES, PIECE, Seen, memory_file, pattern, program, show};
 use crate::world::{Host, World};
 
-/// Where its registered memory lies in the send area, and how much of it there is.
+/// Where its registered memory lies in the send area, and how much of it there is. A memory file of its own holds
+/// the same.
 const REGISTERED: (u64, usize) = (0, 1 << 16);
 /// The same of the memory that it posts buffers from.
 const BUFFERS: (u64, usize) = (1 << 20, 1 << 16);
@@ -39,16 +42,21 @@ pub struct Honest {
     model: Vec<u8>,
     /// What it has sent.
     outgoing: Vec<u8>,
+    /// Its memory file, by the engine's name.
+    file: u16,
     pub seen: Seen,
 }
 
 impl Honest {
     pub fn new(world: &mut World) -> Self {
-        let (host, opened) = program(world, 1);
+        let (mut host, opened) = program(world, 1);
         let (conn, peer) = opened[0];
         let (at, len) = REGISTERED;
         let bytes: Vec<u8> = (0..len as u64).map(pattern).collect();
         host.region.send.copy_in(at, &bytes).expect("inside");
+        let memory: File = memory_file(len as u64);
+        memory.write_all_at(&bytes, 0).expect("room");
+        let file = show(world, &mut host, memory).expect("one to send from");
         let model = vec![0xa5; BUFFERS.1];
         host.region.send.copy_in(BUFFERS.0, &model).expect("inside");
         Self {
@@ -63,6 +71,7 @@ impl Honest {
             free: 0,
             model,
             outgoing: Vec::new(),
+            file,
             seen: Seen::default(),
         }
     }
@@ -86,13 +95,29 @@ impl Honest {
                 let len = (1 + script.below(256) * 16).min(REGISTERED.1 - at);
                 self.outgoing
                     .extend((at as u64..(at + len) as u64).map(pattern));
-                self.host.submit(Submission::Send {
-                    conn: self.conn,
-                    addr: REGISTERED.0 + at as u64,
-                    len: len as u32,
-                    more: script.bit(),
-                    consumed: self.consumed,
-                });
+                let how = script.byte();
+                let (conn, more) = (self.conn, how & 1 == 1);
+                let send = match how & 2 == 2 {
+                    true => Submission::SendFile {
+                        conn,
+                        file: self.file,
+                        offset: at as u64,
+                        len: len as u32,
+                        more,
+                        at: 0,
+                    },
+                    false => Submission::Send {
+                        conn,
+                        addr: REGISTERED.0 + at as u64,
+                        len: len as u32,
+                        more,
+                        consumed: self.consumed,
+                    },
+                };
+                if matches!(send, Submission::SendFile { .. }) {
+                    self.seen.read += len as u64;
+                }
+                self.host.submit(send);
             }
         }
     }
@@ -208,7 +233,7 @@ impl Honest {
         }
         let got = &world.peer.conns[&self.peer].bytes;
         assert!(*got == self.outgoing, "what was sent is what arrived");
-        self.seen.sent = self.outgoing.len() as u64;
+        self.seen.sent = self.outgoing.len() as u64 - self.seen.read;
         let mut memory = vec![0; BUFFERS.1];
         let send = &self.host.region.send;
         send.copy_out(BUFFERS.0, &mut memory).expect("inside");

@@ -1,5 +1,5 @@
 //! Memory that is lent: what a program sends from without a copy (registered memory), what it looks at where
-//! the engine has put it (views), and buffers that it posts to receive into. An honest program does all of it
+//! the engine has put it (views), buffers that it posts to receive into, and memory files of its own. An honest program does all of it
 //! as a script of bytes says, while a hostile one does so against every rule. Run by the test `lent` with
 //! random scripts and the corpus, and by the fuzz target of the same name with scripts that it makes up.
 //!
@@ -12,12 +12,15 @@ mod hostile;
 #[allow(dead_code, reason = "each harness uses its part")]
 mod script;
 
+use std::fs::File;
 use std::time::Duration;
 
 use engine::config::Config;
 use netdev::faults::Faults;
 use netdev::sim::LinkConfig;
+use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{ConnRef, Submission};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use tcp::ConnId;
 
 use crate::world::{Host, World};
@@ -43,6 +46,8 @@ pub struct Seen {
     pub viewed: u64,
     /// Bytes of the honest one's registered memory that the peer got.
     pub sent: u64,
+    /// Bytes of the honest one's memory file that the peer got.
+    pub read: u64,
     /// Sessions that were ended for what they did.
     pub violations: u64,
 }
@@ -141,6 +146,26 @@ fn program(world: &mut World, connections: usize) -> (Host, Vec<(ConnRef, ConnId
         opened.push((host.accepted()[opened.len()], peer));
     }
     (host, opened)
+}
+
+/// A memory file of a program's own, as the engine takes it.
+fn memory_file(len: u64) -> File {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create("theirs", flags).expect("a memory file"));
+    file.set_len(len).expect("its size");
+    fcntl_add_seals(&file, SealFlags::SHRINK).expect("sealed");
+    file
+}
+
+/// Shows the engine a file; its name, if it takes it, and is there to do so.
+fn show(world: &mut World, host: &mut Host, file: File) -> Option<u16> {
+    let fds: Fds = [file.into()].into_iter().collect();
+    host.channel.send(&Request::File, fds).ok()?;
+    world.attend();
+    match host.channel.try_receive::<Reply>() {
+        Ok(Some((Reply::File { file }, _))) => Some(file),
+        _ => None,
+    }
 }
 
 /// The stream that the peer sends, and what registered memory is filled with: a byte says where it belongs.
