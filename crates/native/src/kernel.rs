@@ -188,7 +188,7 @@ impl Stream {
     pub(crate) fn send_file(
         &mut self,
         file: BorrowedFd<'_>,
-        mut offset: u64,
+        offset: u64,
         len: usize,
         more: bool,
     ) -> Result<usize, Errno> {
@@ -198,7 +198,7 @@ impl Stream {
             rustix::net::sockopt::set_tcp_cork(&self.fd, true)?;
             self.awaits_more = true;
         }
-        let sent = rustix::fs::sendfile(&self.fd, file, Some(&mut offset), len)?;
+        let sent = crate::quiet::send_file(self.fd.as_fd(), file, offset, len)?;
         self.taken(sent, more);
         Ok(sent)
     }

@@ -54,6 +54,7 @@ mod options;
 mod post;
 mod posting;
 mod queue;
+mod quiet;
 mod seldom;
 mod sends;
 mod stream;
