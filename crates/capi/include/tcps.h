@@ -361,7 +361,9 @@ TCPS_WEAK int tcps_accept(int sockfd, void *paddr, int *paddrLen)
     int result, number = -1;
     tcps_enter_();
     listener = tcps_handle_(sockfd);
-    while ((result = ob_accept(tcps_.queue, listener, 0, &accepted)) == -EAGAIN)
+    /* There may be no queue, as in the child of a fork. */
+    result = -EBADF;
+    while (listener && (result = ob_accept(tcps_.queue, listener, 0, &accepted)) == -EAGAIN)
         tcps_wait_(-1);
     if (!result && len)
         result = ob_peer(tcps_.queue, accepted, (struct sockaddr *)paddr, &len);
@@ -420,8 +422,9 @@ TCPS_WEAK int tcps_send(int sockfd, const void *msg, int len, int flags)
     tcps_enter_();
     handle = tcps_handle_(sockfd);
     do {
-        more = ob_send(tcps_.queue, handle, (const char *)msg + sent,
-                       (size_t)(len - sent), flags & MSG_MORE ? OB_MORE : 0, 0);
+        more = !handle ? -EBADF
+                       : ob_send(tcps_.queue, handle, (const char *)msg + sent, (size_t)(len - sent),
+                                 flags & MSG_MORE ? OB_MORE : 0, 0);
         if (more > 0)
             sent += (int)more;
         else if (more == -EAGAIN && !(flags & MSG_DONTWAIT))
@@ -436,15 +439,16 @@ TCPS_WEAK int tcps_send(int sockfd, const void *msg, int len, int flags)
 TCPS_WEAK int tcps_recv(int sockfd, void *buf, int len, unsigned int flags)
 {
     ob_handle handle;
-    ssize_t got;
+    ssize_t got = -EBADF;
     if (len < 0 || flags & ~(unsigned)(MSG_PEEK | MSG_DONTWAIT)) {
         errno = EINVAL;
         return -1;
     }
     tcps_enter_();
     handle = tcps_handle_(sockfd);
-    while ((got = ob_recv(tcps_.queue, handle, buf, (size_t)len, flags & MSG_PEEK ? OB_PEEK : 0))
-               == -EAGAIN
+    while (handle
+           && (got = ob_recv(tcps_.queue, handle, buf, (size_t)len, flags & MSG_PEEK ? OB_PEEK : 0))
+                  == -EAGAIN
            && !(flags & MSG_DONTWAIT))
         tcps_wait_(-1);
     return tcps_leave_(got);
