@@ -64,10 +64,10 @@ static void be_the_child(int gone)
     memset(&here, 0, sizeof here);
     here.sin_family = AF_INET;
     here.sin_port = htons(45680);
-    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT(1, (listener = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
     EXPECT(0, tcps_bind(listener, (struct sockaddr *)&here, sizeof here));
     EXPECT(0, tcps_listen(listener, 8));
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT(1, (opened = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
     EXPECT(0, tcps_connect(opened, (struct sockaddr *)&here, sizeof here));
     EXPECT(1, (accepted = tcps_accept(listener, NULL, NULL)) >= 0);
@@ -122,10 +122,10 @@ static void make_pair(int *opened, int *accepted)
     memset(&here, 0, sizeof here);
     here.sin_family = AF_INET;
     here.sin_port = htons(45681);
-    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT(1, (listener = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
     EXPECT(0, tcps_bind(listener, (struct sockaddr *)&here, sizeof here));
     EXPECT(0, tcps_listen(listener, 8));
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT(1, (*opened = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
     EXPECT(0, tcps_connect(*opened, (struct sockaddr *)&here, sizeof here));
     EXPECT(1, (*accepted = tcps_accept(listener, NULL, NULL)) >= 0);
@@ -160,15 +160,17 @@ static void connected_at_last(void)
     memset(&here, 0, sizeof here);
     here.sin_family = AF_INET;
     here.sin_port = htons(45682);
-    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT(1, (opened = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (tries = 0; tries < 2; tries++) {
         EXPECT(-1, tcps_connect(opened, (struct sockaddr *)&here, sizeof here));
         EXPECT(ECONNREFUSED, errno);
     }
+    here.sin_addr.s_addr = htonl(INADDR_ANY);
     EXPECT(1, (listener = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
     EXPECT(0, tcps_bind(listener, (struct sockaddr *)&here, sizeof here));
     EXPECT(0, tcps_listen(listener, 8));
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT(0, tcps_connect(opened, (struct sockaddr *)&here, sizeof here));
     EXPECT(1, tcps_send(opened, "x", 1, 0));
     EXPECT(0, tcps_close(opened));
