@@ -40,6 +40,16 @@ const VIEW: usize = 64 * 1024;
 /// So many notifications are taken at a look.
 const NOTIFICATIONS: usize = 256;
 
+/// Whether a socket can have this address, with any port.
+pub(crate) fn can_bind(local: SocketAddr) -> Result<(), Errno> {
+    let family = match local {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddr::new(local.ip(), 0))
+}
+
 /// A connection of the kernel's, non-blocking.
 pub(crate) struct Stream {
     fd: OwnedFd,

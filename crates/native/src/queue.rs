@@ -189,7 +189,11 @@ impl Queue {
         };
         let stream = match opened {
             Ok(socket) => Stream::Engine(socket),
-            Err(ConnectError::Failed(errno)) => return Err(errno),
+            Err(ConnectError::Failed(errno)) => {
+                // An address that is not this machine's has no way, either; bind(2) says what is wrong.
+                let bound = local.map_or(Ok(()), kernel::can_bind);
+                return Err(bound.err().unwrap_or(errno));
+            }
             Err(ConnectError::KernelsJob(_)) if self.context.mode == Mode::Engine => {
                 return Err(Errno::OPNOTSUPP);
             }
