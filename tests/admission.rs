@@ -216,7 +216,7 @@ fn limits_of_rate_and_prefix_hold_for_clients_at_several_addresses() {
         let kinds: [(&str, Play); 2] = [("rate", too_fast), ("prefix", too_many_of_a_prefix)];
         for (kind, play) in kinds {
             let log = world.scratch().join(format!("limits-{kind}-{by_engine}"));
-            let mut child = world
+            let child = world
                 .program(Side::Server, &program)
                 .env("OUTBOARD_SOCKET", outboard.socket())
                 .args([
