@@ -1,5 +1,9 @@
 //! A world in one thread under virtual time, by topic. One binary: each of them would compile the engine's
 //! workers anew for the simulated link, which takes longer than all of these tests.
+#![allow(
+    clippy::duplicate_mod,
+    reason = "two harnesses read scripts alike, and each is a module of a fuzz target as well"
+)]
 
 mod admission;
 mod bells;
