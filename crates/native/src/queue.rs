@@ -183,17 +183,15 @@ impl Queue {
         for setting in settings {
             setting.on_engine(&mut options)?;
         }
+        // Of an address that is not this machine's others say that there is no way, or that it is not theirs.
+        local.map_or(Ok(()), kernel::can_bind)?;
         let opened = match self.context.mode {
             Mode::Kernel => Err(ConnectError::KernelsJob(CHOSEN)),
             Mode::Any | Mode::Engine => self.context.session.connect(remote, options),
         };
         let stream = match opened {
             Ok(socket) => Stream::Engine(socket),
-            Err(ConnectError::Failed(errno)) => {
-                // An address that is not this machine's has no way, either; bind(2) says what is wrong.
-                let bound = local.map_or(Ok(()), kernel::can_bind);
-                return Err(bound.err().unwrap_or(errno));
-            }
+            Err(ConnectError::Failed(errno)) => return Err(errno),
             Err(ConnectError::KernelsJob(_)) if self.context.mode == Mode::Engine => {
                 return Err(Errno::OPNOTSUPP);
             }
