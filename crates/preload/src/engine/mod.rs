@@ -1,10 +1,10 @@
 //! The process and its engine.
 //!
-//! - [`settings`]: which engine, from the environment
-//! - [`session`]: the session with it
+//! - [`settings`][]: which engine, from the environment
+//! - [`session`][]: the session with it
 //! - [`report`] and [`early`]: what is said to it
-//! - [`wait`]: sleeping until something happens
-//! - [`forks`]: whether the session is older than the process
+//! - [`wait`][]: sleeping until something happens
+//! - [`forks`][]: whether the session is older than the process
 
 pub mod early;
 pub mod forks;

@@ -1,12 +1,12 @@
 //! The kernel and libc, as the rest needs them. Nothing here knows of the engine.
 //!
-//! - [`raw`]: system calls, and `errno`
-//! - [`nap`]: those in which a thread sleeps
-//! - [`next`]: libc's functions behind names of ours
+//! - [`raw`][]: system calls, and `errno`
+//! - [`nap`][]: those in which a thread sleeps
+//! - [`next`][]: libc's functions behind names of ours
 //! - [`buffers`], [`address`], [`option`], [`deadline`]: what calls are given
-//! - [`scratch`]: what the kernel makes of an option
-//! - [`epoll`]: its sets
-//! - [`lock`]: locks
+//! - [`scratch`][]: what the kernel makes of an option
+//! - [`epoll`][]: its sets
+//! - [`lock`][]: locks
 
 pub mod address;
 pub mod buffers;

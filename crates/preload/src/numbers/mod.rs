@@ -1,10 +1,10 @@
 //! The life of descriptor numbers: closed, duplicated, replaced.
 //!
-//! - [`table`]: which are ours
-//! - [`description`]: what those stand for
-//! - [`pool`]: memory for that
-//! - [`placeholder`]: what is behind them in the kernel
-//! - [`standard`]: `stdin`, `stdout` and `stderr`, which go by numbers
+//! - [`table`][]: which are ours
+//! - [`description`][]: what those stand for
+//! - [`pool`][]: memory for that
+//! - [`placeholder`][]: what is behind them in the kernel
+//! - [`standard`][]: `stdin`, `stdout` and `stderr`, which go by numbers
 
 use core::ffi::{c_int, c_uint};
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! What descriptors of ours stand for. Nothing here knows of numbers.
 //!
-//! - [`tcp`]: a TCP socket, which becomes a [`stream`] or is [`listening`]
-//! - [`set`]: an epoll set
+//! - [`tcp`][]: a TCP socket, which becomes a [`stream`] or is [`listening`]
+//! - [`set`][]: an epoll set
 //! - [`inherited`], [`known`], [`special`], [`times`], [`congestion`]: their options
 
 pub mod congestion;

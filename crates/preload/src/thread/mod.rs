@@ -1,9 +1,9 @@
 //! A thread in this library.
 //!
-//! - [`inside`]: whether it may hold locks, and what that means for signals
-//! - [`signals`]: whether its calls go on after one
-//! - [`handlers`]: which handlers the program has
-//! - [`due`]: whether it is to be cancelled
+//! - [`inside`][]: whether it may hold locks, and what that means for signals
+//! - [`signals`][]: whether its calls go on after one
+//! - [`handlers`][]: which handlers the program has
+//! - [`due`][]: whether it is to be cancelled
 
 pub mod due;
 pub mod handlers;
