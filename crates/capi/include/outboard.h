@@ -258,7 +258,8 @@ int ob_queue_new(const ob_context *context, ob_queue **out);
 void ob_queue_free(ob_queue *queue);
 
 /* Listens on an address with room for `backlog` connections that were not accepted; SO_REUSEADDR is
- * set. Errors are those of bind(2) and listen(2), and the engine's. */
+ * set. Errors are those of bind(2) and listen(2); of an OB_ENGINE context also the engine's. What the engine
+ * refuses otherwise, such as an address of another interface, the kernel serves alone: ob_get_info says why. */
 int ob_listen(ob_queue *queue, const struct sockaddr *address, socklen_t len, unsigned backlog,
               uint64_t cookie, ob_handle *out);
 

@@ -282,6 +282,19 @@ impl SetCore {
         }
     }
 
+    /// Whether any interest that is listed is ready.
+    pub(crate) fn any_ready(&self) -> bool {
+        if self.listed.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let members = lock(&self.members);
+        members.ready.iter().any(|slot| {
+            members.interests[*slot as usize]
+                .as_ref()
+                .is_some_and(|interest| interest.source.readiness().intersects(interest.wanted))
+        })
+    }
+
     /// The bell by which all sleep who wait for the set, if that is known.
     pub(crate) fn bell(&self) -> Option<BellName> {
         BellName::from_word(self.bell.load(Ordering::Relaxed))

@@ -61,18 +61,18 @@ impl Session {
     ///
     /// # Errors
     /// The kernel's for bind and listen, and the engine's.
-    pub fn listen(&self, addr: std::net::SocketAddr, backlog: u32) -> Result<Listener, Errno> {
-        let family = if addr.is_ipv6() {
-            AddressFamily::INET6
-        } else {
-            AddressFamily::INET
-        };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let kernel = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_socket_reuseaddr(&kernel, true)?;
-        rustix::net::bind(&kernel, &addr)?;
-        rustix::net::listen(&kernel, i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        self.listen_on(kernel, backlog)
+    pub fn listen(&self, addr: SocketAddr, backlog: u32) -> Result<Listener, Errno> {
+        self.listen_on(listening_socket(addr, backlog)?, backlog)
+    }
+
+    /// As [`listen`](Self::listen), but what the engine refuses, an address that is not one of its interface
+    /// or another reason, the kernel serves alone: [`Listener::why_refused`].
+    ///
+    /// # Errors
+    /// The kernel's for bind and listen.
+    pub fn listen_in_any_case(&self, addr: SocketAddr, backlog: u32) -> Result<Listener, Errno> {
+        let kernel = listening_socket(addr, backlog)?;
+        Listener::new(self.core(), kernel, backlog).map(|(listener, _)| listener)
     }
 
     /// Offloads a listening socket that the kernel has: `kernel` is a duplicate of it, which the
@@ -81,17 +81,34 @@ impl Session {
     /// # Errors
     /// `EINVAL`: it does not listen. `EAFNOSUPPORT`: it is not TCP. Otherwise the engine's.
     pub fn listen_on(&self, kernel: OwnedFd, backlog: u32) -> Result<Listener, Errno> {
-        Listener::new(self.core(), kernel, backlog)
+        let (listener, refused) = Listener::new(self.core(), kernel, backlog)?;
+        refused.map_or(Ok(listener), Err)
     }
 }
 
+/// A listening socket of the kernel's, with `SO_REUSEADDR`.
+fn listening_socket(addr: SocketAddr, backlog: u32) -> Result<OwnedFd, Errno> {
+    let family = if addr.is_ipv6() {
+        AddressFamily::INET6
+    } else {
+        AddressFamily::INET
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let kernel = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&kernel, true)?;
+    rustix::net::bind(&kernel, &addr)?;
+    rustix::net::listen(&kernel, i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    Ok(kernel)
+}
+
 impl Listener {
-    /// Announces `kernel`, a listening TCP socket, to the session's engine.
-    pub(crate) fn new(
+    /// Announces `kernel`, a listening TCP socket, to the session's engine. With what it has refused it, if it has:
+    /// the kernel serves it then.
+    fn new(
         session: &Arc<SessionCore>,
         kernel: OwnedFd,
         backlog: u32,
-    ) -> Result<Self, Errno> {
+    ) -> Result<(Self, Option<Errno>), Errno> {
         let local = rustix::net::getsockname(&kernel)?;
         let local = SocketAddr::try_from(local).map_err(|_| Errno::AFNOSUPPORT)?;
         if !rustix::net::sockopt::socket_acceptconn(&kernel)? {
@@ -111,17 +128,21 @@ impl Listener {
         session.attachment();
         session.listeners.know(&(Arc::clone(&core) as _));
         let listener = Self { core };
+        let mut refused = None;
         if let Some(attachment) = session.attachment() {
             // One that was attached just now has been shown it already.
             if lock(&listener.core.state).link.is_none() {
-                match listener.core.announce(&attachment) {
-                    // The kernel serves until one takes it.
-                    Err(error) if is_away(error) => {}
-                    announced => announced?,
-                }
+                // Where none answers, the kernel serves until one takes it.
+                let announced = listener.core.announce(&attachment);
+                refused = announced.err().filter(|error| !is_away(*error));
             }
         }
-        Ok(listener)
+        Ok((listener, refused))
+    }
+
+    /// Why the engine does not take it, if that was said. Another engine may.
+    pub fn why_refused(&self) -> Option<&'static str> {
+        self.core.refused().map(why_refused)
     }
 
     /// The next connection, from the engine's queue or, if that is empty or has been served often

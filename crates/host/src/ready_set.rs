@@ -264,15 +264,7 @@ impl ReadySet {
 
     /// Whether [`collect`](Self::collect) would report anything.
     pub fn any_ready(&self) -> bool {
-        if self.core.listed.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let members = lock(&self.core.members);
-        members.ready.iter().any(|slot| {
-            members.interests[*slot as usize]
-                .as_ref()
-                .is_some_and(|interest| interest.source.readiness().intersects(interest.wanted))
-        })
+        self.core.any_ready()
     }
 
     /// What tells it how those sleep who wait for it, as long as it is there.

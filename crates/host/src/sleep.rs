@@ -146,6 +146,10 @@ impl Sleeper {
             }
             return;
         }
+        // In the child of a fork it is another one: who changes something from now on calls us by it.
+        if let Some(set) = self.serves.as_ref().and_then(Weak::upgrade) {
+            set.set_nudge(&self.means.nudge);
+        }
         self.means.arm(self.session.attachment());
         self.serve();
     }
@@ -172,6 +176,12 @@ impl Sleeper {
                 bed.and_then(|(attachment, waker)| Some(attachment.bell_name(waker.as_ref()?)));
             set.set_bell(bell);
         }
+    }
+
+    /// Whether the set that it serves has something to report.
+    pub fn has_ready(&self) -> bool {
+        let set = self.serves.as_ref().and_then(Weak::upgrade);
+        set.is_some_and(|set| set.any_ready())
     }
 
     /// The descriptors to wait for, all of them for reading.

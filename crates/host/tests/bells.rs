@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fake_engine::{Attached, FakeEngine, HANG, is_readable};
 use host::{Listener, Poller, Readiness, Session, Sleeper, Socket, Source};
-use queue_pair::{Completion, ConnRef};
+use queue_pair::{Completion, ConnRef, Sizes, Submission};
 
 struct Scene {
     engine: FakeEngine,
@@ -241,6 +241,40 @@ fn a_new_connection_rings_the_bell_of_its_listeners_set_alone() {
     assert!(is_rung(&accepts));
     wakes(&mut accepts);
     assert_eq!(offers(&mut accepts, &mut other), [true, true]);
+}
+
+/// The engine ends a session that speaks of listeners it has closed.
+#[test]
+fn of_a_closed_listener_nothing_is_said_that_had_to_wait() {
+    let sizes = Sizes {
+        submission_entries: 2,
+        ..Sizes::default()
+    };
+    let engine = FakeEngine::start_with(Some(sizes));
+    let (session, listener) = engine.listening();
+    let set = session.ready_set();
+    for _ in 0..4 {
+        set.add(&listener, 1, Readiness::IN, 1).unwrap();
+        set.remove(&listener, 1).unwrap();
+    }
+    drop(listener);
+    let is_of_it = |it: &Submission| {
+        let Submission::Credit { listener, .. } = it else {
+            return false;
+        };
+        *listener == 1
+    };
+    let posted = engine.host(Attached::submissions);
+    assert_eq!(
+        posted.iter().filter(|it| is_of_it(it)).count(),
+        2,
+        "{posted:?}"
+    );
+    // What could not be posted is, as soon as somebody looks around.
+    let mut sleeper = session.sleeper().unwrap();
+    sleeper.arm();
+    let posted = engine.host(Attached::submissions);
+    assert!(!posted.iter().any(is_of_it), "{posted:?}");
 }
 
 #[test]

@@ -63,17 +63,29 @@ fn is_in_time(limit: &AdmissionLimit, share: &Share, now: Instant) -> bool {
     let (Some(interval), Some(due)) = (interval(limit), share.due) else {
         return true;
     };
-    let burst = match limit.burst {
+    due.saturating_duration_since(now) <= interval.saturating_mul(burst(limit) - 1)
+}
+
+fn burst(limit: &AdmissionLimit) -> u32 {
+    match limit.burst {
         0 => limit.per_second,
         burst => burst,
-    };
-    due.saturating_duration_since(now) <= interval.saturating_mul(burst - 1)
+    }
 }
 
 fn take(limit: &AdmissionLimit, share: &mut Share, now: Instant) {
     share.in_flight += 1;
     if let Some(interval) = interval(limit) {
         share.due = Some(share.due.map_or(now, |due| due.max(now)) + interval);
+    }
+}
+
+/// As [`take`], of what somebody else has admitted, perhaps by a policy of his: no more than a burst is owed.
+fn take_at_most(limit: &AdmissionLimit, share: &mut Share, now: Instant) {
+    take(limit, share, now);
+    if let Some(interval) = interval(limit) {
+        let most = now + interval.saturating_mul(burst(limit));
+        share.due = share.due.map(|due| due.min(most));
     }
 }
 
@@ -123,9 +135,9 @@ impl Gate {
     /// The engine has admitted one, and counts it: here it takes the place of one that would be admitted.
     pub(crate) fn begins(&mut self, now: Instant, from: IpAddr) {
         let AdmissionPolicy { all, each, .. } = self.policy;
-        take(&all, &mut self.all, now);
+        take_at_most(&all, &mut self.all, now);
         if let Some(share) = self.share(from) {
-            take(&each, share, now);
+            take_at_most(&each, share, now);
         }
     }
 
@@ -213,6 +225,17 @@ mod tests {
         let then = now + Duration::from_millis(100);
         assert!(gate.admits(then, ip("10.0.0.1")));
         assert!(!gate.admits(then, ip("10.0.0.1")));
+    }
+
+    #[test]
+    fn what_others_have_admitted_faster_is_owed_no_longer_than_a_burst() {
+        let now = Instant::now();
+        let mut gate = gate(limit(10, 3, 0), limit(0, 0, 0));
+        for _ in 0..1000 {
+            gate.begins(now, ip("10.0.0.1"));
+        }
+        assert!(!gate.admits(now, ip("10.0.0.1")));
+        assert!(gate.admits(now + Duration::from_millis(100), ip("10.0.0.1")));
     }
 
     #[test]

@@ -86,7 +86,9 @@ impl Context {
             true => None,
             false if self.mode == Mode::Kernel => Some(CHOSEN),
             false if !self.is_attached() => Some("there is no engine"),
-            false => Some("the engine does not listen there"),
+            false => listener
+                .why_refused()
+                .or(Some("the engine does not listen there")),
         }
     }
 

@@ -40,14 +40,24 @@ const VIEW: usize = 64 * 1024;
 /// So many notifications are taken at a look.
 const NOTIFICATIONS: usize = 256;
 
-/// Whether a socket can have this address, with any port.
+/// Whether this address is this machine's.
+///
+/// # Errors
+/// `EADDRNOTAVAIL`: it is not. What else may be wrong shows where it is used.
 pub(crate) fn can_bind(local: SocketAddr) -> Result<(), Errno> {
     let family = match local {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    rustix::net::bind(&socket, &SocketAddr::new(local.ip(), 0))
+    let mut any_port = local;
+    any_port.set_port(0);
+    let flags = SocketFlags::CLOEXEC;
+    let bound = rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+        .and_then(|socket| rustix::net::bind(&socket, &any_port));
+    bound.or_else(|errno| match errno {
+        Errno::ADDRNOTAVAIL => Err(errno),
+        _ => Ok(()),
+    })
 }
 
 /// A connection of the kernel's, non-blocking.

@@ -41,8 +41,10 @@ impl Queue {
             };
             let fds = full.iter().map(|stream| stream.fd());
             let fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT));
-            // A signal is no reason to stop.
-            let _ = rustix::event::poll(&mut fds.collect::<Vec<_>>(), Some(&left));
+            // A signal is no reason to stop. More descriptors than the process may have cannot be waited for.
+            if rustix::event::poll(&mut fds.collect::<Vec<_>>(), Some(&left)) == Err(Errno::INVAL) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             full.retain_mut(|stream| is_full(stream));
         }
     }

@@ -135,9 +135,14 @@ impl Queue {
     /// set, as servers do. `cookie` comes with its events.
     ///
     /// # Errors
-    /// The kernel's for bind and listen, and the engine's.
+    /// The kernel's for bind and listen. The engine's, if the program wants the engine; otherwise the kernel alone
+    /// serves what the engine refuses.
     pub fn listen(&mut self, addr: SocketAddr, backlog: u32, cookie: u64) -> Result<Handle, Errno> {
-        let listener = self.context.session.listen(addr, backlog)?;
+        let session = &self.context.session;
+        let listener = match self.context.mode {
+            Mode::Engine => session.listen(addr, backlog),
+            Mode::Any | Mode::Kernel => session.listen_in_any_case(addr, backlog),
+        }?;
         let listening = Box::new(Listening {
             listener,
             cookie,

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU8;
 
-use fake_engine::{FakeEngine, HANG};
+use fake_engine::{FakeEngine, HANG, Refused};
 use native::{AdmissionLimit, AdmissionPolicy};
 use native::{Context, Errno, Event, File, Handle, Kind, Memory, Mode, Queue, Room};
 use queue_pair::{Completion, ConnRef};
@@ -247,6 +247,31 @@ fn a_limit_holds_for_the_engines_and_the_kernels_together() {
     };
     assert!(!scene.queue.is_offloaded(second).unwrap());
     assert_eq!(count(&mut scene).refused_by_count, 1);
+}
+
+#[test]
+fn the_kernel_serves_what_the_engine_does_not_listen_for() {
+    for (mode, listens) in [(Mode::Any, true), (Mode::Engine, false)] {
+        let engine = FakeEngine::start();
+        engine.lock().listening = Some(Refused::With(Errno::OPNOTSUPP));
+        let context = Context::attach_at(&engine.path, "test", mode).unwrap();
+        let mut queue = context.queue().unwrap();
+        let listener = queue.listen("127.0.0.1:0".parse().unwrap(), 16, LISTENER);
+        if !listens {
+            assert_eq!(listener.err(), Some(Errno::OPNOTSUPP));
+            continue;
+        }
+        let listener = listener.unwrap();
+        let info = queue.facts(listener).unwrap();
+        assert!(!info.is_offloaded);
+        let why = info.why_not.unwrap();
+        assert!(why.contains("address"), "{why}");
+        let _client = TcpStream::connect(queue.local(listener).unwrap()).unwrap();
+        let mut events = Vec::new();
+        queue.wait(&mut events, 1, Some(HANG)).unwrap();
+        assert_eq!(events.first().map(|event| event.kind), Some(Kind::Accept));
+        queue.accept(listener, CONNECTION).unwrap();
+    }
 }
 
 #[test]

@@ -142,6 +142,42 @@ fn of_a_connection_that_nobody_waits_for_nobody_hears() {
     assert_eq!(threads.rung(), [false, false]);
 }
 
+/// Its credit comes back by that: it may have accepted no more than it was told of.
+#[test]
+fn who_leaves_an_offer_lying_hears_that_it_was_taken_back() {
+    let mut world = World::new();
+    let mut late = world.attach(None);
+    let mut quick = world.attach(None);
+    let (port, listener) = world.listen(&mut late);
+    let other = world.join(&mut quick, &late);
+    let asks = |listener| Submission::Credit {
+        listener,
+        total: 1,
+        waits: true,
+    };
+    late.submit(asks(listener));
+    world.settle();
+    world.peer.connect(world.now, port);
+    world.settle();
+    late.collect();
+    let offered = late.accepted()[0];
+    let threads = Threads::of(&mut world, late);
+    bells::name_nobody(threads.host.region.positions.bell(offered.index).unwrap());
+    let (listener, bell) = (listener, Some(threads.bells[1].0 as u8));
+    let names = Submission::NameListenersBell { listener, bell };
+    let mut threads = threads;
+    threads.host.submit(names);
+    world.settle();
+    threads.sleep();
+    quick.submit(asks(other));
+    world.settle();
+    quick.collect();
+    assert_eq!(quick.accepted().len(), 1);
+    // It is not urgent.
+    world.attend();
+    assert_eq!(threads.rung(), [false, true]);
+}
+
 #[test]
 fn a_bell_that_is_none_harms_nobody_else() {
     let mut world = World::new();

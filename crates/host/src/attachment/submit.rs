@@ -76,6 +76,11 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         self.ring_unless(followed);
     }
 
+    /// Of what could not be posted yet, these have become void.
+    pub(crate) fn withdraw_deferred(&self, is_void: impl Fn(&Submission) -> bool) {
+        lock(&self.submissions).deferred.retain(|it| !is_void(it));
+    }
+
     /// Nothing more will be read from a connection, by any process that has it.
     pub(crate) fn end_reading(&self, conn: ConnRef) {
         if self.speaks(READS_END_SINCE) {

@@ -193,6 +193,11 @@ impl ListenerCore {
         }
     }
 
+    /// With what the engine has refused it, if it has.
+    pub(super) fn refused(&self) -> Option<Errno> {
+        lock(&self.state).refused
+    }
+
     /// Tells the engine by which number the program knows the listener, or why it is the kernel's.
     pub(super) fn explain(&self, attachment: &Attachment) {
         let state = lock(&self.state);
@@ -398,6 +403,12 @@ impl ListenerCore {
             socket.give_back();
         }
         attachment.forget_listener(listener);
+        // The engine would take what comes after this for a breach.
+        attachment.withdraw_deferred(|it| match *it {
+            Submission::Credit { listener: of, .. }
+            | Submission::NameListenersBell { listener: of, .. } => of == listener,
+            _ => false,
+        });
         // If the engine does not answer, it is gone, and the listener with it, or does so later.
         let _ = attachment.request(&Request::Unlisten { listener }, Fds::new(), RUNS_WITHIN);
     }

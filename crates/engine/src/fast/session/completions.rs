@@ -407,6 +407,11 @@ impl Session {
         self.wants_bells(bells::ALL, News::Urgent);
     }
 
+    /// Something is posted in this turn of which whoever is woken by these bells is to hear some time.
+    pub fn ring_those_later(&mut self, bells: u64) {
+        self.wants_bells(bells, News::Room);
+    }
+
     /// These are to be rung.
     fn wants_bells(&mut self, bells: u64, news: News) {
         if news != News::Room {

@@ -296,6 +296,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             .is_some_and(|word| position::retract(word, conn.grant, conn.id.generation));
         if retracted {
             self.notice_released(owner, offer.conn);
+            // Its credit comes back by that, also where nobody waits for the connection.
+            let bells = self.listeners.bells_of(offer.member);
+            if let Some(session) = self.sessions.get_mut(owner) {
+                session.ring_those_later(bells);
+            }
             self.take_back(offer.conn);
             self.counters.offers_retracted += 1;
         }

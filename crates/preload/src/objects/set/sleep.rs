@@ -207,9 +207,12 @@ impl Sleep {
     /// From now on the set's own number is readable whenever it has something to report.
     pub fn stay_armed(&self, set: c_int) -> Result<(), Errno> {
         let mut state = lock(&self.state);
+        self.renew(&mut state)?;
         state.always = true;
         state.sleeper.arm();
-        state.register(set)
+        state.register(set)?;
+        state.show_what_is_left();
+        Ok(())
     }
 
     /// Wakes one that waits for the kernel's part of the set, and does not know of this sleeper, or where
@@ -260,6 +263,9 @@ impl Sleep {
             (state.generation, state.registered) = (generation, None);
             (state.beside, state.called) = (None, 0);
             self.asleep.store(0, Ordering::Relaxed);
+            if state.always {
+                state.sleeper.arm();
+            }
         }
         Ok(())
     }
@@ -270,6 +276,7 @@ impl Sleep {
         if self.asleep.load(Ordering::Relaxed) > 0 || state.always {
             state.sleeper.arm();
         }
+        state.show_what_is_left();
         if kin.are_there() && kin.in_kernel.any() {
             // They are to come out, and what was to wake them may have been silenced just now.
             state.sleeper.ring();
@@ -286,6 +293,13 @@ impl Sleep {
 }
 
 impl State {
+    /// Whoever looks at the set's number alone sees that it has still something to report, after it was silenced.
+    fn show_what_is_left(&self) {
+        if self.always && self.sleeper.has_ready() {
+            self.sleeper.ring();
+        }
+    }
+
     /// Puts the sleeper's descriptors in the program's set, if they are not there. Others that were
     /// there before are closed by now, and with that out of it.
     fn register(&mut self, set: c_int) -> Result<(), Errno> {
