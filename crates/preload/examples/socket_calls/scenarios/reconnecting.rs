@@ -207,6 +207,8 @@ pub fn to_nobody(stage: &mut Stage<'_>) {
     connect_to_nobody(stage, fd);
     connect(stage.transcript, fd, full);
     stage.agent.tell("accept");
+    // There is room for one, which may be the first: its SYN the engine goes on to send.
+    stage.agent.tell("accept");
     stage.transcript.poll(fd, libc::POLLOUT, calls::HANG);
     connect(stage.transcript, fd, full);
     stage.transcript.close(fd);
