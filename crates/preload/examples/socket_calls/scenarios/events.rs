@@ -597,13 +597,13 @@ pub fn slept_in_and_polled(stage: &mut Stage<'_>, fd: c_int) {
 /// seldom.
 fn told_by_the_outer(outer: c_int, inner: c_int) -> (u64, u64) {
     for _ in 0..200 {
-        // SAFETY: room for one event.
+        // SAFETY: room for four events: more than there are, so that the set is looked through.
         unsafe {
-            let mut event: libc::epoll_event = zeroed();
-            libc::epoll_wait(outer, &raw mut event, 1, HANG);
-            let data = event.u64;
-            if libc::epoll_wait(inner, &raw mut event, 1, 0) == 1 {
-                return (data, event.u64);
+            let mut events: [libc::epoll_event; 4] = zeroed();
+            libc::epoll_wait(outer, events.as_mut_ptr(), 4, HANG);
+            let data = events[0].u64;
+            if libc::epoll_wait(inner, events.as_mut_ptr(), 4, 0) == 1 {
+                return (data, events[0].u64);
             }
         }
     }
