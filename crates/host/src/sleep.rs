@@ -178,12 +178,6 @@ impl Sleeper {
         }
     }
 
-    /// Whether the set that it serves has something to report.
-    pub fn has_ready(&self) -> bool {
-        let set = self.serves.as_ref().and_then(Weak::upgrade);
-        set.is_some_and(|set| set.any_ready())
-    }
-
     /// The descriptors to wait for, all of them for reading.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let bed = self.means.bed.as_ref();

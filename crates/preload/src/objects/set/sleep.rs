@@ -210,9 +210,7 @@ impl Sleep {
         self.renew(&mut state)?;
         state.always = true;
         state.sleeper.arm();
-        state.register(set)?;
-        state.show_what_is_left();
-        Ok(())
+        state.register(set)
     }
 
     /// Wakes one that waits for the kernel's part of the set, and does not know of this sleeper, or where
@@ -276,7 +274,6 @@ impl Sleep {
         if self.asleep.load(Ordering::Relaxed) > 0 || state.always {
             state.sleeper.arm();
         }
-        state.show_what_is_left();
         if kin.are_there() && kin.in_kernel.any() {
             // They are to come out, and what was to wake them may have been silenced just now.
             state.sleeper.ring();
@@ -293,13 +290,6 @@ impl Sleep {
 }
 
 impl State {
-    /// Whoever looks at the set's number alone sees that it has still something to report, after it was silenced.
-    fn show_what_is_left(&self) {
-        if self.always && self.sleeper.has_ready() {
-            self.sleeper.ring();
-        }
-    }
-
     /// Puts the sleeper's descriptors in the program's set, if they are not there. Others that were
     /// there before are closed by now, and with that out of it.
     fn register(&mut self, set: c_int) -> Result<(), Errno> {
