@@ -244,12 +244,6 @@ mod tests {
             ours
         };
         let (mut bad, mut worse, mut good) = (dial(), dial(), dial());
-        let desk = std::thread::spawn(move || desk.run());
-        let mut ask = || {
-            let asked = good.request(&Request::Diverter, Fds::new(), Duration::from_secs(30));
-            assert!(matches!(asked, Ok((Reply::Diverted(None), _))), "{asked:?}");
-        };
-        ask();
         let mut peers = Vec::new();
         let mut sends = |channel: &mut Channel, request: &Request, count| {
             let fds = (0..count).map(|_| {
@@ -267,13 +261,18 @@ mod tests {
             v6only: false,
         };
         sends(&mut bad, &listen, 1);
-        ask();
         sends(&mut bad, &Request::Diverter, 2);
-        ask();
         for _ in 0..4 {
             sends(&mut worse, &Request::Settle, 1);
         }
         drop(worse);
+        // Not before: ours are closed, so that the desk's are the last.
+        let desk = std::thread::spawn(move || desk.run());
+        let mut ask = || {
+            let asked = good.request(&Request::Diverter, Fds::new(), Duration::from_secs(30));
+            assert!(matches!(asked, Ok((Reply::Diverted(None), _))), "{asked:?}");
+        };
+        ask();
         ask();
         drop(peers);
         drop((bad, to_slow));
