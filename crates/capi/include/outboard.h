@@ -279,10 +279,10 @@ int ob_accept_with(ob_queue *queue, ob_handle listener, const ob_setting *settin
  * a connection: it refuses the SYN. Forged SYNs use up nobody's share, since only what is completed is
  * charged. What the kernel accepts the library keeps to: it resets what is too much when the program
  * accepts. For that what was accepted there of the engine's counts, too; but the engine knows nothing of the
- * kernel's, so that of both together there may be more, by as many as are the kernel's. Connections count at the engine until both directions have ended, at the library until they are
- * closed; what is there already does not count. Prefixes are counted in a table of fixed size, so that
- * two may share what one may have. Of the processes that accept from one listener the last word counts.
- * A policy without limits is none. -EINVAL: `unused` is not 0. */
+ * kernel's, so that of both together there may be more, by as many as are the kernel's. Connections count
+ * at the engine until both directions have ended, at the library until they are closed; what is there
+ * already does not count. Prefixes are counted in a table of fixed size, so that two may share what one may
+ * have. Of the processes that accept from one listener the last word counts. A policy without limits is none. -EINVAL: `unused` is not 0. */
 int ob_set_admission(ob_queue *queue, ob_handle listener, const ob_admission *policy);
 
 /* Who was admitted and refused by a listener. It may ask the engine, which takes some microseconds. */

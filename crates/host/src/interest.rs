@@ -59,6 +59,16 @@ impl Told {
             .map_or(&[], |more| more.threads.as_slice())
     }
 
+    /// Wakes the threads of it that sleep, after something was changed.
+    fn ring_threads(&self) {
+        let threads = self.threads();
+        if !threads.is_empty() {
+            // Partner: the fence in `Nudges::sleep`.
+            fence(Ordering::SeqCst);
+            threads.iter().for_each(|it| it.ring_if_asleep());
+        }
+    }
+
     /// The set that wants to hear of it, if nobody else does.
     fn only_set(&self) -> Option<&SetCore> {
         let alone = self.others().is_empty() && self.threads().is_empty();
@@ -114,12 +124,7 @@ impl Source {
         for watch in told.watches() {
             watch.set.happened(watch.slot, what);
         }
-        let threads = told.threads();
-        if !threads.is_empty() {
-            // Partner: the fence in `Nudges::sleep`.
-            fence(Ordering::SeqCst);
-            threads.iter().for_each(|it| it.ring_if_asleep());
-        }
+        told.ring_threads();
         told.first.is_some()
     }
 
@@ -129,12 +134,7 @@ impl Source {
         for watch in told.watches() {
             watch.set.call();
         }
-        let threads = told.threads();
-        if !threads.is_empty() {
-            // Partner: the fence in `Nudges::sleep`.
-            fence(Ordering::SeqCst);
-            threads.iter().for_each(|it| it.ring_if_asleep());
-        }
+        told.ring_threads();
     }
 
     /// The thread that this nudge wakes wants to hear of it. It must look once more before it sleeps.

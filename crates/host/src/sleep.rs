@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::around::sleeps;
 use crate::attachment::{Spot, Watch};
+use crate::bell_name::BellName;
 use crate::interest::SetCore;
 use crate::line::Line;
 use crate::ready_set::{ReadySet, Watchable};
@@ -146,12 +147,15 @@ impl Sleeper {
             }
             return;
         }
-        // In the child of a fork it is another one: who changes something from now on calls us by it.
-        if let Some(set) = self.serves.as_ref().and_then(Weak::upgrade) {
+        let set = self.set();
+        if let Some(set) = &set {
+            // In the child of a fork it is another one: who changes something from now on calls us by it.
             set.set_nudge(&self.means.nudge);
         }
         self.means.arm(self.session.attachment());
-        self.serve();
+        if let Some(set) = &set {
+            set.set_bell(self.bell());
+        }
     }
 
     /// All who wait for this set sleep by this sleeper from now on: for what is in the set alone, the engine wakes
@@ -169,13 +173,21 @@ impl Sleeper {
 
     /// Tells the set how those sleep who wait for it.
     fn serve(&self) {
-        if let Some(set) = self.serves.as_ref().and_then(Weak::upgrade) {
+        if let Some(set) = self.set() {
             set.set_nudge(&self.means.nudge);
-            let bed = self.means.bed.as_ref();
-            let bell =
-                bed.and_then(|(attachment, waker)| Some(attachment.bell_name(waker.as_ref()?)));
-            set.set_bell(bell);
+            set.set_bell(self.bell());
         }
+    }
+
+    /// The set that it serves, if that is still there.
+    fn set(&self) -> Option<Arc<SetCore>> {
+        self.serves.as_ref().and_then(Weak::upgrade)
+    }
+
+    /// The bell by which it is woken, if it has one.
+    fn bell(&self) -> Option<BellName> {
+        let (attachment, waker) = self.means.bed.as_ref()?;
+        Some(attachment.bell_name(waker.as_ref()?))
     }
 
     /// The descriptors to wait for, all of them for reading.

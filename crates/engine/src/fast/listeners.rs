@@ -18,6 +18,11 @@ const SLOT_BITS: u32 = 16;
 /// accept is no use.
 const OFFERS: usize = 4096;
 
+/// The slot of the listener of this number.
+fn slot_of(number: u32) -> usize {
+    (number & ((1 << SLOT_BITS) - 1)) as usize
+}
+
 /// A listening socket of a process. A process that bound an address twice (SO_REUSEPORT) has two.
 #[derive(Debug, Clone, Copy)]
 pub struct Member {
@@ -400,24 +405,24 @@ impl Listeners {
 
     /// The listener of this number, to be looked at.
     fn get(&self, number: u32) -> Option<&Listener> {
-        let slot = number & ((1 << SLOT_BITS) - 1);
-        let listener = self.slots.get(slot as usize)?.as_ref()?;
+        let slot = slot_of(number);
+        let listener = self.slots.get(slot)?.as_ref()?;
         (listener.number == number).then_some(listener)
     }
 
     /// The listener of this number.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Listener> {
-        let slot = number & ((1 << SLOT_BITS) - 1);
-        let listener = self.slots.get_mut(slot as usize)?.as_mut()?;
+        let slot = slot_of(number);
+        let listener = self.slots.get_mut(slot)?.as_mut()?;
         (listener.number == number).then_some(listener)
     }
 
     /// Takes a listener out.
     pub fn remove(&mut self, number: u32) -> Option<Listener> {
         self.get_mut(number)?;
-        let slot = number & ((1 << SLOT_BITS) - 1);
+        let slot = slot_of(number);
         self.live -= 1;
-        let listener = self.slots[slot as usize].take()?;
+        let listener = self.slots[slot].take()?;
         for member in &listener.members {
             self.by_member.remove(&member.number);
         }

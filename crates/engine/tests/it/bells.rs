@@ -161,11 +161,10 @@ fn who_leaves_an_offer_lying_hears_that_it_was_taken_back() {
     world.settle();
     late.collect();
     let offered = late.accepted()[0];
-    let threads = Threads::of(&mut world, late);
+    let mut threads = Threads::of(&mut world, late);
     bells::name_nobody(threads.host.region.positions.bell(offered.index).unwrap());
-    let (listener, bell) = (listener, Some(threads.bells[1].0 as u8));
+    let bell = Some(threads.bells[1].0 as u8);
     let names = Submission::NameListenersBell { listener, bell };
-    let mut threads = threads;
     threads.host.submit(names);
     world.settle();
     threads.sleep();
