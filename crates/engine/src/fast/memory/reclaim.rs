@@ -114,12 +114,15 @@ impl Upkeep {
         if chunks.is_empty() && !look {
             return None;
         }
-        self.pause = match activity == self.activity {
-            true => (2 * self.pause).clamp(LOOKS, LAST_LOOK),
-            false => LOOKS,
-        };
-        self.next = now + self.pause;
-        self.activity = activity;
+        // Chunks that go in between put no look off, nor are they one: less may be held after the last of them.
+        if look {
+            self.pause = match activity == self.activity {
+                true => (2 * self.pause).clamp(LOOKS, LAST_LOOK),
+                false => LOOKS,
+            };
+            self.next = now + self.pause;
+            self.activity = activity;
+        }
         self.under_way = true;
         Some(Reclaim {
             session,
@@ -143,5 +146,40 @@ impl Upkeep {
             true => done.chunks.len() as u32,
             false => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fast::connections::SessionId;
+    use crate::fast::memory::CHUNK;
+
+    /// A host gives back what it sent from piece by piece, as the engine does what it received into.
+    #[test]
+    fn pieces_that_go_put_no_look_at_the_rest_off() {
+        const PIECES: u32 = 100;
+        let receive = Area::private("receive", (PIECES * CHUNK * 8) as usize);
+        let send = Area::private("send", 4 << 20);
+        let (mut pool, mut upkeep) = (Pool::new(receive), Upkeep::default());
+        let key = SessionKey {
+            id: SessionId(0),
+            number: 1,
+        };
+        let mut looks = Vec::new();
+        for second in 0..200 {
+            let held: Vec<_> = (0..PIECES).filter_map(|_| pool.take(false)).collect();
+            held.into_iter().for_each(|chunk| pool.give_back(chunk));
+            let now = Instant::ZERO + Duration::from_secs(second);
+            let before = upkeep.next;
+            if let Some(mut done) = upkeep.begin((key, 1_000), (&mut pool, &send), 7, now, true) {
+                done.give_back();
+                upkeep.end(&done, &mut pool);
+            }
+            if upkeep.next != before {
+                looks.push(second);
+            }
+        }
+        assert_eq!(looks, [0, 2, 6, 14, 30, 62]);
     }
 }
