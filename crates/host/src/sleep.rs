@@ -229,6 +229,15 @@ impl Sleeper {
         self.means.disarm(rung);
     }
 
+    /// Whether one of the [descriptors](Self::fds) is readable. Asks the kernel.
+    pub fn is_rung(&self) -> bool {
+        let polls = self
+            .fds()
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut polls: arrayvec::ArrayVec<PollFd<'_>, 2> = polls.collect();
+        rustix::event::poll(&mut polls, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
     /// Makes one of the [descriptors](Self::fds) readable until the next [disarm](Self::disarm): for
     /// whoever has registered them where others wait that do not know of this sleeper yet.
     pub fn ring(&self) {

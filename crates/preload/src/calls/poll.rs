@@ -41,7 +41,7 @@ impl Ours {
             && ends
         {
             // It is readable by its number. Where that cannot be had, what is in there alone may come late.
-            let _ = set.nest(self.number);
+            let _ = set.nest(self.number, true);
         }
         match (held.stream(), held.listener(), ends) {
             (Some(stream), _, true) => sleep.hears_of(&stream.socket),
@@ -178,15 +178,18 @@ fn mixed(
     }
 }
 
-/// What is to be done before one waits for epoll sets that other processes have, too: what these have done comes
-/// first. A descriptor that tells of more comes back.
+/// What is to be done before one waits for epoll sets. Where other processes have them, too, what these have done
+/// comes first; a descriptor that tells of more comes back.
 fn attend(ours: &[Ours]) -> Option<c_int> {
-    let sets = ours.iter().filter_map(|it| it.held.epoll());
     let mut news = None;
-    for set in sets.filter(|set| set.is_familys()) {
-        session::begin();
-        news = bell::news();
-        family::attend(set);
+    for set in ours.iter().filter_map(|it| it.held.epoll()) {
+        if set.is_familys() {
+            session::begin();
+            news = bell::news();
+            family::attend(set);
+        }
+        set.settle_inside();
+        set.settle();
     }
     news
 }

@@ -156,7 +156,7 @@ impl Description {
             Some(Content::Epoll(set)) => {
                 // What comes into the set while the kernel alone is asked must end its wait.
                 set.show_by_number();
-                set.has_ours() || set.is_familys()
+                set.has_ours() || set.is_familys() || set.inside.any()
             }
             None => false,
         }

@@ -14,13 +14,18 @@ use crate::engine::forks::generation;
 use crate::engine::session;
 
 pub mod bell;
+mod inside;
 mod kin;
 pub mod sleep;
 mod unaware;
 
+use inside::Inside;
 use kin::Kin;
 use sleep::{Guard, Sleep};
 use unaware::Unaware;
+
+/// How deep sets may lie in each other, as in the kernel (EP_MAX_NESTS).
+const DEEPEST: u32 = 4;
 
 /// See the [module](self).
 #[derive(Default)]
@@ -31,6 +36,10 @@ pub struct Set {
     pub unaware: Unaware,
     /// It is inside another set: what it has to report must be seen there.
     nested: AtomicBool,
+    /// There it is watched level-triggered: what was left unread must be seen as well.
+    level: AtomicBool,
+    /// The sets inside it.
+    pub inside: Inside<Set>,
     /// It comes from another program, and what is in it is not known.
     pub unknown: AtomicBool,
     /// What it is to the processes that have it since a fork.
@@ -114,9 +123,12 @@ impl Set {
     }
 
     /// It is inside another set, or polled, by this number of its own: from now on that is readable whenever it has
-    /// something to report. The engine may ring its bell alone.
-    pub fn nest(&self, number: c_int) -> Result<(), Errno> {
+    /// something to report. The engine may ring its bell alone. `level`: also as long as something is left.
+    pub fn nest(&self, number: c_int, level: bool) -> Result<(), Errno> {
         self.show_by_number();
+        if level {
+            self.level.store(true, Ordering::Relaxed);
+        }
         match self.ours.get() {
             Some(ours) => ours.sleep.stay_armed(number),
             None => Ok(()),
@@ -126,6 +138,33 @@ impl Set {
     /// As [`nest`](Self::nest), of one that has nothing of ours yet.
     pub fn show_by_number(&self) {
         self.nested.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets its bell right, if it is watched level-triggered by its number: rung if something is there to report,
+    /// and silent if not. The bells of a set that other processes have are theirs, too, and stay as they are.
+    pub fn settle(&self) {
+        if let Some(ours) = self.ours.get()
+            && self.level.load(Ordering::Relaxed)
+            && !self.is_familys()
+        {
+            session::pump();
+            ours.sleep.settle(&self.kin, || ours.ready.any_ready());
+        }
+    }
+
+    /// [Settles](Self::settle) the sets inside it: to be done before it is waited in, or asked for by its number.
+    pub fn settle_inside(&self) {
+        self.settle_down_to(DEEPEST);
+    }
+
+    fn settle_down_to(&self, deepest: u32) {
+        if deepest == 0 {
+            return;
+        }
+        for set in self.inside.sets() {
+            set.settle_down_to(deepest - 1);
+            set.settle();
+        }
     }
 
     /// Whether there is or was a member of the engine's.

@@ -593,6 +593,23 @@ pub fn slept_in_and_polled(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.close(set);
 }
 
+/// What a set tells of the one in it, and what that one does. The outer set may be woken for nothing, but not too
+/// seldom.
+fn told_by_the_outer(outer: c_int, inner: c_int) -> (u64, u64) {
+    for _ in 0..200 {
+        // SAFETY: room for four events: more than there are, so that the set is looked through.
+        unsafe {
+            let mut events: [libc::epoll_event; 4] = zeroed();
+            libc::epoll_wait(outer, events.as_mut_ptr(), 4, HANG);
+            let data = events[0].u64;
+            if libc::epoll_wait(inner, events.as_mut_ptr(), 4, 0) == 1 {
+                return (data, events[0].u64);
+            }
+        }
+    }
+    (0, 0)
+}
+
 pub fn nested(stage: &mut Stage<'_>, fd: c_int) {
     let (inner, outer) = (set(stage.transcript), set(stage.transcript));
     change(
@@ -611,26 +628,28 @@ pub fn nested(stage: &mut Stage<'_>, fd: c_int) {
         libc::EPOLLIN,
         2,
     );
-    stage.agent.tell("send x");
-    // The outer set may be woken for nothing, but not too seldom.
-    let mut found = (0, 0);
-    for _ in 0..200 {
-        // SAFETY: room for one event.
-        unsafe {
-            let mut event: libc::epoll_event = zeroed();
-            libc::epoll_wait(outer, &raw mut event, 1, HANG);
-            let data = event.u64;
-            if libc::epoll_wait(inner, &raw mut event, 1, 0) == 1 {
-                found = (data, event.u64);
-                break;
-            }
-        }
+    stage.agent.tell("send abcdefghijklmnopqrst");
+    // What is not read at once is told of again, and by its number.
+    for letter in 0..20 {
+        let found = told_by_the_outer(outer, inner);
+        stage
+            .transcript
+            .note(format_args!("{letter}: outer and inner {found:?}"));
+        stage.transcript.poll(outer, libc::POLLIN, 0);
+        stage.transcript.recv(fd, 1, 0);
     }
+    // What was read is not.
+    wait(stage.transcript, outer, 0);
+    stage.transcript.poll(outer, libc::POLLIN, 0);
+    stage.transcript.poll(inner, libc::POLLIN, 0);
+    stage.agent.tell("send x");
+    let found = told_by_the_outer(outer, inner);
     stage
         .transcript
         .note(format_args!("outer and inner {found:?}"));
     stage.transcript.poll(inner, libc::POLLIN, 0);
     stage.transcript.recv(fd, 10, 0);
+    wait(stage.transcript, outer, 0);
     wait(stage.transcript, inner, 0);
     stage.transcript.close(inner);
     stage.transcript.close(outer);

@@ -28,11 +28,10 @@ pub unsafe fn control(
     event: *mut epoll_event,
 ) -> Result<(), Errno> {
     let Some(tcp) = held.tcp() else {
-        // An epoll set inside another: the sleeper in the inner one makes it readable, if armed.
-        if let Some(inner) = held.epoll()
-            && operation == libc::EPOLL_CTL_ADD
-        {
-            inner.nest(fd)?;
+        if let Some(inner) = held.epoll() {
+            // SAFETY: as the caller promises; the structure is copied.
+            let events = unsafe { event.as_ref() }.map(|event| event.events);
+            return put_inside(number, operation, fd, inner, events, event);
         }
         return kernel_control(number, operation, fd, event);
     };
@@ -63,6 +62,34 @@ pub unsafe fn control(
     }
     drop(watches);
     change(set, number, operation, fd, tcp, events, data)
+}
+
+/// epoll_ctl on an epoll set: the sleeper in the inner one makes it readable, if armed.
+fn put_inside(
+    number: c_int,
+    operation: c_int,
+    fd: c_int,
+    inner: &Arc<Set>,
+    events: Option<u32>,
+    event: *mut epoll_event,
+) -> Result<(), Errno> {
+    let level = events.is_some_and(|events| events & libc::EPOLLET as u32 == 0);
+    if operation == libc::EPOLL_CTL_ADD {
+        inner.nest(fd, level)?;
+    }
+    kernel_control(number, operation, fd, event)?;
+    let outer = table::get(number);
+    let Some(outer) = outer.as_ref().and_then(|outer| outer.epoll()) else {
+        return Ok(());
+    };
+    match operation != libc::EPOLL_CTL_DEL && level {
+        true => {
+            inner.nest(fd, true)?;
+            outer.inside.add(fd, inner);
+        }
+        false => outer.inside.remove(fd),
+    }
+    Ok(())
 }
 
 /// epoll_ctl on a socket of the engine's, of which others that have the set learn.

@@ -133,7 +133,11 @@ impl Inherited {
             return noted.is_none().then_some(());
         };
         if let Some(inner) = held.epoll() {
-            let _ = inner.nest(*now);
+            let level = member.events & libc::EPOLLET as u32 == 0;
+            let _ = inner.nest(*now, level);
+            if level {
+                set.inside.add(*now, inner);
+            }
         }
         let Some(tcp) = held.tcp() else {
             return Some(());

@@ -53,6 +53,7 @@ pub unsafe fn wait(
         if set.is_familys() {
             family::attend(set);
         }
+        set.settle_inside();
         if let Some(ours) = set.ours.get() {
             break ours;
         }
@@ -84,7 +85,7 @@ pub unsafe fn wait(
             ours.sleep.quieten(&set.kin, rung);
             set.call_unaware(ours, number)?;
         }
-        return Ok(room.leave(ours));
+        return Ok(room.leave(set, ours));
     }
     loop {
         if patience.is_zero() {
@@ -92,7 +93,7 @@ pub unsafe fn wait(
             ours.sleep.quieten(&set.kin, rung);
             set.call_unaware(ours, number)?;
             room.collect(ours);
-            return Ok(room.leave(ours));
+            return Ok(room.leave(set, ours));
         }
         let mut bed = ours.sleep.arm(&set.kin, number, deadline)?;
         room.collect(ours);
@@ -115,7 +116,7 @@ pub unsafe fn wait(
             slept?;
         }
         if room.filled > 0 || deadline.passed() {
-            return Ok(room.leave(ours));
+            return Ok(room.leave(set, ours));
         }
     }
 }
@@ -265,9 +266,10 @@ impl Room {
     }
 
     /// The caller goes, with what is in the array. If there is more, it is for another.
-    fn leave(&self, ours: &Ours) -> usize {
+    fn leave(&self, set: &Set, ours: &Ours) -> usize {
         if self.filled > 0 {
             ours.sleep.pass_on(|| ours.ready.any_ready());
+            set.settle();
         }
         self.filled
     }

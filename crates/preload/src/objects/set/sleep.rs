@@ -213,6 +213,26 @@ impl Sleep {
         state.register(set)
     }
 
+    /// Rings where there is something to report, and silences the bell where there is nothing, if the set's number
+    /// tells of it.
+    pub fn settle(&self, kin: &Kin, any_ready: impl Fn() -> bool) {
+        let mut state = lock(&self.state);
+        if !state.always || state.generation != generation() {
+            return;
+        }
+        match (any_ready(), state.sleeper.is_rung()) {
+            (true, false) => state.sleeper.ring(),
+            (false, true) => {
+                self.rest(kin, &mut state, true);
+                if any_ready() {
+                    // Arming has taken it in.
+                    state.sleeper.ring();
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Wakes one that waits for the kernel's part of the set, and does not know of this sleeper, or where
     /// no news are heard.
     pub fn call(&self, kin: &Kin, number: c_int) -> Result<(), Errno> {

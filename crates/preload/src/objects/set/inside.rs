@@ -1,0 +1,59 @@
+//! The sets inside a set, whose numbers the kernel asks.
+//!
+//! An inner set's number is readable while its bell is rung, and whoever takes the news in silences the bell. What
+//! is level-triggered and was read in part is no news any more, but the outer set is to tell of it again; and of
+//! what was read to the end without a wait it is to tell no more. So who waits in the outer set, or asks for it by
+//! its number, first sets the bells of those inside right.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::kernel::lock::lock;
+
+/// See the [module](self). Those that are watched edge-triggered are not among them: what was told of once is not
+/// told of again.
+pub struct Inside<S> {
+    any: AtomicBool,
+    sets: Mutex<Vec<(c_int, Weak<S>)>>,
+}
+
+impl<S> Default for Inside<S> {
+    fn default() -> Self {
+        Self {
+            any: AtomicBool::default(),
+            sets: Mutex::default(),
+        }
+    }
+}
+
+impl<S> Inside<S> {
+    /// Whether there may be one.
+    pub fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// The set behind `number` is put inside.
+    pub fn add(&self, number: c_int, set: &Arc<S>) {
+        let mut sets = lock(&self.sets);
+        sets.retain(|(other, set)| *other != number && set.strong_count() > 0);
+        sets.push((number, Arc::downgrade(set)));
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// It is taken out, or watched edge-triggered from now on.
+    pub fn remove(&self, number: c_int) {
+        let mut sets = lock(&self.sets);
+        sets.retain(|(other, _)| *other != number);
+        self.any.store(!sets.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Those that are there.
+    pub fn sets(&self) -> Vec<Arc<S>> {
+        if !self.any() {
+            return Vec::new();
+        }
+        let sets = lock(&self.sets);
+        sets.iter().filter_map(|(_, set)| set.upgrade()).collect()
+    }
+}
