@@ -197,6 +197,7 @@ pub(crate) fn connect(
         block.fast_open == FastOpen::Hold,
     );
     let token = attachment.know_connecting(Arc::clone(&core));
+    core.is_asked_for(&attachment, token);
     attachment.post_surely(Submission::Connect {
         token,
         addr: place.addr,

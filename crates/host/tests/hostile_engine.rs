@@ -129,7 +129,7 @@ fn say(random: &mut Random, conn: ConnRef, places: &[u64]) -> Completion {
     let len = random.near(&[0, 1, 10, 1000, 4096, u64::from(u32::MAX)]) as u32;
     let acked = random.near(&[0, 0, 0, 1, 300, 4000, u64::MAX]);
     let peer_closed = random.below(40) == 0;
-    match random.below(24) {
+    match random.below(25) {
         0..8 => Completion::Update {
             conn,
             addr,
@@ -158,6 +158,10 @@ fn say(random: &mut Random, conn: ConnRef, places: &[u64]) -> Completion {
             peer_closed,
         },
         22 => Completion::SendBuffer { conn, bytes: len },
+        23 => Completion::Local {
+            token: acked,
+            local: "127.0.0.1:1".parse().unwrap(),
+        },
         _ => match random.below(6) {
             0 => Completion::Released { conn },
             1 => Completion::Failed { conn, errno: 104 },

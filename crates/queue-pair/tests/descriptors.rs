@@ -96,6 +96,8 @@ fn submission() -> impl Strategy<Value = Submission> {
         }),
         conn().prop_map(|conn| Submission::GiveBack { conn }),
         any::<(u64, u64)>().prop_map(|(token, addr)| Submission::Connect { token, addr }),
+        any::<u64>().prop_map(|token| Submission::Cancel { token }),
+        any::<u64>().prop_map(|token| Submission::AskLocal { token }),
         (conn(), any::<(u64, u32, u64)>()).prop_map(|(conn, (addr, len, from))| {
             Submission::Post {
                 conn,
@@ -172,6 +174,7 @@ fn completion() -> impl Strategy<Value = Completion> {
                 local,
             }
         }),
+        (any::<u64>(), pair()).prop_map(|(token, (_, local))| Completion::Local { token, local }),
         (conn(), any::<(u64, u16)>()).prop_map(|(conn, (token, room))| Completion::Syn {
             token,
             conn,

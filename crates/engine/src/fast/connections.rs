@@ -3,14 +3,13 @@
 //! connection's slot in the stack, so that nothing is searched for on the way of a packet; in chunks, so
 //! that nobody waits while it grows.
 
-use std::collections::BTreeSet;
-
 use tables::Chunks;
 use tcp::{ConnId, Instant};
 
 use crate::fast::family::Family;
 pub use crate::fast::ids::{PoolId, SessionId};
 use crate::fast::memory::Stream;
+use crate::fast::openings::Openings;
 use crate::network::PathId;
 
 /// What is still to be told to a connection's owner, and what has been.
@@ -212,7 +211,7 @@ impl Conn {
 pub struct Connections {
     slots: Chunks<Conn>,
     /// Those that processes are opening.
-    opening: BTreeSet<ConnId>,
+    opening: Openings,
     live: usize,
     now: Instant,
 }
@@ -265,22 +264,28 @@ impl Connections {
         (conn, new)
     }
 
-    /// A process opens a connection, which has just been entered.
-    pub fn opens(&mut self, id: ConnId) {
+    /// A process opens a connection, which has just been entered, and gave it a token.
+    pub fn opens(&mut self, id: ConnId, whose: SessionId, token: u64) {
         if let Some(conn) = self.get_mut(id) {
             conn.flags.active = true;
-            self.opening.insert(id);
+            conn.token = token;
+            self.opening.insert(id, whose, token);
         }
     }
 
     /// A connection that a process was opening is open.
     pub fn opened(&mut self, id: ConnId) {
-        self.opening.remove(&id);
+        self.opening.remove(id);
+    }
+
+    /// The one that a process is opening under this token.
+    pub fn opening_as(&self, whose: SessionId, token: u64) -> Option<ConnId> {
+        self.opening.find(whose, token)
     }
 
     /// Those that processes are opening.
     pub fn opening(&self) -> impl Iterator<Item = &Conn> {
-        self.opening.iter().filter_map(|id| self.get(*id))
+        self.opening.iter().filter_map(|id| self.get(id))
     }
 
     /// The connection is over; its chunks must have been given back.
@@ -290,7 +295,7 @@ impl Connections {
             conn.live = false;
             (conn.family, conn.departures) = (None, None);
             if conn.flags.active && !conn.flags.connected {
-                self.opening.remove(&id);
+                self.opening.remove(id);
             }
             self.live -= 1;
         }

@@ -8,6 +8,7 @@
 //! | [`memory`] | where received bytes lie, and where bytes to send come from |
 //! | [`connections`] | whose each connection is, and what its owner has not been told |
 //! | [`family`] | the processes that have a connection together |
+//! | [`openings`] | the connections that processes are opening, by the tokens that they gave them |
 //! | [`ids`] | the numbers of sessions, and of the pools that hold what is received |
 //! | [`handoff`] | several workers: whose a flow is, who accepts where, and the queues between them |
 //! | [`session`] | the attached processes and their shared memory |
@@ -21,6 +22,7 @@ pub mod handoff;
 pub mod ids;
 pub mod listeners;
 pub mod memory;
+pub mod openings;
 pub mod session;
 pub mod users;
 pub mod worker;

@@ -445,11 +445,9 @@ fn a_failure_of_which_its_reporter_has_died_is_reported() {
     assert_eq!(told_of_error(&mut parent, conn), [true]);
 }
 
-#[test]
-fn a_connection_that_is_being_opened_is_shared_as_well() {
-    let mut world = World::new();
+/// A parent that has begun to open a connection, and the child that it has forked since.
+fn opening_family(world: &mut World) -> (Host, Host) {
     let mut parent = world.attach(None);
-    let listener = world.peer.listen(7000);
     let block = queue_pair::ConnectBlock {
         local: std::net::SocketAddr::new(crate::world::ENGINE, 20_002),
         ..queue_pair::ConnectBlock::new(std::net::SocketAddr::new(crate::world::PEER, 7000))
@@ -465,11 +463,15 @@ fn a_connection_that_is_being_opened_is_shared_as_well() {
         addr: place,
     });
     // Taken with the request, before the peer can have answered.
-    let (token, _lifeline) = fork(&mut world, &mut parent);
-    let mut child = world.attach(Some(token));
-    world.settle();
+    let (token, _lifeline) = fork(world, &mut parent);
+    let child = world.attach(Some(token));
+    (parent, child)
+}
+
+/// The connection that the child was told is open, and its grant.
+fn opened(child: &mut Host) -> Option<(ConnRef, u16)> {
     child.collect();
-    let opened = child.completions.iter().find_map(|it| match it {
+    child.completions.iter().find_map(|it| match it {
         Completion::Opened {
             token: 3,
             conn,
@@ -477,7 +479,27 @@ fn a_connection_that_is_being_opened_is_shared_as_well() {
             ..
         } => Some((*conn, *grant)),
         _ => None,
-    });
+    })
+}
+
+/// Its child may want it, and could not be told.
+#[test]
+fn a_connection_that_is_being_opened_and_shared_is_not_cancelled() {
+    let mut world = World::new();
+    world.peer.listen(7000);
+    let (mut parent, mut child) = opening_family(&mut world);
+    parent.submit(Submission::Cancel { token: 3 });
+    world.pass(Duration::from_secs(3));
+    assert!(opened(&mut child).is_some());
+}
+
+#[test]
+fn a_connection_that_is_being_opened_is_shared_as_well() {
+    let mut world = World::new();
+    let listener = world.peer.listen(7000);
+    let (mut parent, mut child) = opening_family(&mut world);
+    world.settle();
+    let opened = opened(&mut child);
     let (conn, grant) = opened.expect("the child is told");
     assert_eq!(grant, Completion::NO_GRANT, "its parent reads");
     let accepted = world.peer.stack.accept(listener).expect("at the peer");

@@ -22,6 +22,7 @@ mod lent;
 mod local;
 mod many;
 mod neighbours_that_lie;
+mod opening;
 mod posted;
 mod pressure;
 mod reclaim;

@@ -8,7 +8,7 @@ use super::script::Script;
 /// The next submission.
 pub fn submission(known: &Known, script: &mut Script<'_>) -> Submission {
     let conn = known.conn(script);
-    match script.below(22) {
+    match script.below(24) {
         0 | 1 => Submission::Send {
             conn,
             addr: script.number(),
@@ -74,8 +74,14 @@ pub fn submission(known: &Known, script: &mut Script<'_>) -> Submission {
             conn,
             on: script.bit(),
         },
+        21 => Submission::Cancel {
+            token: script.below(4) as u64,
+        },
+        22 => Submission::AskLocal {
+            token: script.below(4) as u64,
+        },
         _ => Submission::Connect {
-            token: script.number(),
+            token: script.below(4) as u64,
             addr: script.number(),
         },
     }

@@ -97,6 +97,9 @@ pub(crate) trait Connection<A>: Sized + Send + Sync + 'static {
     /// Whether it is still being opened.
     fn is_opening(&self) -> bool;
 
+    /// From where it is being opened.
+    fn opens_from(&self, local: SocketAddr);
+
     /// It is there.
     fn opened(&self, attachment: &Arc<A>, conn: ConnRef, grant: Option<u16>, local: SocketAddr);
 

@@ -266,6 +266,12 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                 socket.opened(self, conn, grant, local);
                 Ok(())
             }
+            Completion::Local { token, local } => {
+                if let Some(socket) = pump.connecting.get(&token) {
+                    socket.opens_from(local);
+                }
+                Ok(())
+            }
             Completion::Syn { token, conn, room } => {
                 if room == 0 {
                     if let Some(socket) = pump.connecting.get(&token) {

@@ -123,6 +123,7 @@ impl SocketCore {
                 attachment.post_surely(Submission::Close { conn, abort, at });
             }
         }
+        state.cancel();
         if state.link.is_none() || state.phase == Phase::Over {
             state.posts = None;
         }

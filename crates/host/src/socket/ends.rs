@@ -18,6 +18,10 @@ impl Ends {
         }
     }
 
+    pub fn set_local(&mut self, local: SocketAddr) {
+        *self = Self::new(local, self.peer());
+    }
+
     pub fn local(&self) -> SocketAddr {
         match self {
             Self::V4(local, _) => (*local).into(),

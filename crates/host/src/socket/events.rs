@@ -5,7 +5,6 @@ use std::sync::{Arc, MutexGuard};
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 
-use super::ends::Ends;
 use super::{Attachment, Phase, SocketCore, State, Syn};
 use crate::lock::lock;
 use crate::readiness::Readiness;
@@ -156,7 +155,8 @@ impl SocketCore {
         state.syn = Syn::Ordinary;
         // What was asked of it under that name the engine knows.
         let named = state.link.is_some();
-        state.ends = Ends::new(local, state.ends.peer());
+        state.ends.set_local(local);
+        state.asked = None;
         state.grant = grant;
         self.link_to(&mut state, attachment, conn);
         if state.closed {

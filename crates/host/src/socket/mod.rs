@@ -8,6 +8,7 @@
 //! - `told`: what an attachment tells it
 //! - `receive`: reading, and telling the engine how far it has been read
 //! - `send`: writing into the send area
+//! - `opening`: what is asked about a connection before it is there
 //! - `syn`: data that leaves with the SYN
 //! - `place`: memory that the program fills, or has registered, and sends from without a copy
 //! - `view`: reading where the engine has placed it
@@ -28,6 +29,7 @@ mod error;
 mod events;
 mod file;
 mod mode;
+mod opening;
 mod options;
 mod passed;
 mod phase;

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use queue_pair::ConnRef;
 use rustix::io::Errno;
@@ -84,8 +84,16 @@ impl Marks {
     }
 }
 
+/// Whom a connection was asked of, and by which token.
+pub(super) struct Asked {
+    pub(super) of: Weak<Attachment>,
+    pub(super) token: u64,
+}
+
 pub(super) struct State {
     pub(super) phase: Phase,
+    /// What it is asked about by while it is being opened.
+    pub(super) asked: Option<Box<Asked>>,
     /// `None` until the connection is open, or its SYN waits for data.
     pub(super) link: Option<Link>,
     pub(super) receive: ReceiveQueue,
@@ -172,6 +180,7 @@ impl State {
             options: Options::default(),
             ends: Ends::new(local, peer),
             connect_block: None,
+            asked: None,
             syn: Syn::Ordinary,
         }
     }

@@ -134,6 +134,11 @@ impl Connection<Attachment> for SocketCore {
     }
 
     #[inline]
+    fn opens_from(&self, local: SocketAddr) {
+        Self::opens_from(self, local);
+    }
+
+    #[inline]
     fn opened(
         &self,
         attachment: &Arc<Attachment>,

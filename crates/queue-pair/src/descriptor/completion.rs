@@ -147,6 +147,13 @@ pub enum Completion {
         /// So many bytes may leave with it, and it waits for the first; 0: it does not wait.
         room: u16,
     },
+    /// From where a connection is being opened, which was [asked](super::Submission::AskLocal). Since version 13.
+    Local {
+        /// From the request.
+        token: u64,
+        /// This end.
+        local: SocketAddr,
+    },
     /// A connection that this process asked for is there.
     Opened {
         /// From the request.
@@ -192,6 +199,7 @@ const READ_SHUT: u8 = 15;
 const DEPARTED: u8 = 16;
 const ERROR_TAKEN: u8 = 17;
 const NON_BLOCKING: u8 = 18;
+const LOCAL: u8 = 19;
 
 const FLAG_PEER_CLOSED: u8 = 1;
 const FLAG_V6: u8 = 1;
@@ -333,6 +341,12 @@ impl Descriptor for Completion {
             Self::Syn { token, conn, room } => {
                 let head = Head::new(SYN).small(room);
                 ([head.to_word(), conn.to_word(), token, 0], None)
+            }
+            Self::Local { token, local } => {
+                let head = Head::new(LOCAL).flag(FLAG_V6, local.is_ipv6());
+                let local = Packed::new(local);
+                let head = head.small(local.port).value(local.scope);
+                ([head.to_word(), token, local.ip[0], local.ip[1]], None)
             }
             Self::OpenFailed { token, errno } => (
                 [Head::new(OPEN_FAILED).small(errno).to_word(), token, 0, 0],
@@ -502,6 +516,18 @@ impl Descriptor for Completion {
                     token: entry[2],
                     conn,
                     room: head.small,
+                })
+            }
+            LOCAL => {
+                head.check(FLAG_V6, true, true)?;
+                let local = Packed {
+                    ip: [entry[2], entry[3]],
+                    port: head.small,
+                    scope: head.value,
+                };
+                Ok(Self::Local {
+                    token: entry[1],
+                    local: local.unpack(v6)?,
                 })
             }
             OPEN_FAILED => {

@@ -171,6 +171,19 @@ pub enum Submission {
         /// host's again when the answer is there.
         addr: u64,
     },
+    /// The connection is not to be opened any more. The answer is
+    /// [`OpenFailed`](super::Completion::OpenFailed), unless another came before, or other processes have it,
+    /// too: then there is none. Since version 13.
+    Cancel {
+        /// From the request.
+        token: u64,
+    },
+    /// From where is the connection being opened? The answer is
+    /// [`Local`](super::Completion::Local), unless what became of it came before. Since version 13.
+    AskLocal {
+        /// From the request.
+        token: u64,
+    },
 }
 
 impl Submission {
@@ -203,6 +216,7 @@ impl Submission {
             Self::LetSynGo { .. } => 9,
             Self::TakeError { .. } | Self::NonBlocking { .. } => 11,
             Self::NameListenersBell { .. } => 12,
+            Self::Cancel { .. } | Self::AskLocal { .. } => 13,
             Self::SetOption { option, .. } => option.since(),
         }
     }
@@ -302,6 +316,8 @@ const LET_SYN_GO: u8 = 15;
 const TAKE_ERROR: u8 = 16;
 const NON_BLOCKING: u8 = 17;
 const NAME_LISTENERS_BELL: u8 = 18;
+const CANCEL: u8 = 19;
+const ASK_LOCAL: u8 = 20;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_ABORT: u8 = 1;
@@ -409,6 +425,8 @@ impl Descriptor for Submission {
             ],
             Self::TakeError { conn } => [Head::new(TAKE_ERROR).to_word(), conn.to_word(), 0, 0],
             Self::Connect { token, addr } => [Head::new(CONNECT).to_word(), token, addr, 0],
+            Self::Cancel { token } => [Head::new(CANCEL).to_word(), token, 0, 0],
+            Self::AskLocal { token } => [Head::new(ASK_LOCAL).to_word(), token, 0, 0],
             Self::Post {
                 conn,
                 addr,
@@ -520,6 +538,15 @@ impl Descriptor for Submission {
                 Ok(Self::NameListenersBell {
                     listener: head.value,
                     bell,
+                })
+            }
+            CANCEL | ASK_LOCAL => {
+                head.check(0, false, false)?;
+                unused(&[2, 3])?;
+                let token = entry[1];
+                Ok(match head.kind {
+                    CANCEL => Self::Cancel { token },
+                    _ => Self::AskLocal { token },
                 })
             }
             GIVE_BACK => {

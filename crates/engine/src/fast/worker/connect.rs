@@ -45,7 +45,6 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
                 conn.pool = PoolId::of(id);
                 conn.owner = Some(id);
-                conn.token = token;
                 conn.dscp = block.traffic_class >> 2;
                 conn.flags.taken = true;
                 let room = self.stack.syn_room(self.now, conn_id);
@@ -65,7 +64,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                         position::grant(word, conn.grant, 0);
                     }
                 }
-                self.connections.opens(conn_id);
+                self.connections.opens(conn_id, id, token);
             }
             Err(errno) => {
                 if let Some(session) = self.sessions.get_mut(id) {
@@ -77,6 +76,36 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         }
         Ok(())
+    }
+
+    /// A process does not want a connection any more that it is opening. One that others have, too, is opened all
+    /// the same, and so is one whose name the process knows: that is closed by it.
+    pub(super) fn cancel(&mut self, id: SessionId, token: u64) {
+        let Some(conn_id) = self.connections.opening_as(id, token) else {
+            return;
+        };
+        if let Some(conn) = self.connections.get_mut(conn_id)
+            && conn.owner == Some(id)
+            && conn.family.is_none()
+            && !conn.flags.named
+        {
+            conn.failure = Errno::CANCELED.raw_os_error() as u16;
+            self.open_failed(conn_id);
+        }
+    }
+
+    /// A process asks from where a connection is being opened.
+    pub(super) fn ask_local(&mut self, id: SessionId, token: u64) {
+        let conn_id = self.connections.opening_as(id, token);
+        let Some(info) = conn_id.and_then(|conn_id| self.stack.info(self.now, conn_id)) else {
+            return;
+        };
+        let (local, _) = self.ends(info.local, info.remote);
+        if let Some(session) = self.sessions.get_mut(id) {
+            session
+                .notices
+                .push_back(Completion::Local { token, local });
+        }
     }
 
     /// The SYN of a connection waits no longer for data: its program sends nothing with it, or several

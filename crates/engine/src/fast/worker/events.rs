@@ -93,7 +93,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// A connection that a process wanted opened never was. The process does not know its name, so
     /// there is nobody to close it but the engine.
-    fn open_failed(&mut self, id: ConnId) {
+    pub(super) fn open_failed(&mut self, id: ConnId) {
         let Some(conn) = self.connections.get_mut(id) else {
             return;
         };

@@ -141,7 +141,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// The ends of a connection as programs name them.
-    fn ends(&self, local: SocketAddr, remote: SocketAddr) -> (SocketAddr, SocketAddr) {
+    pub(super) fn ends(&self, local: SocketAddr, remote: SocketAddr) -> (SocketAddr, SocketAddr) {
         let index = self.network.index();
         (scoped(local, index), scoped(remote, index))
     }

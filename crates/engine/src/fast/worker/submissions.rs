@@ -237,6 +237,14 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             Submission::GiveBack { conn } => self.give_back(id, conn),
             Submission::Connect { token, addr } => self.connect(id, token, addr),
+            Submission::Cancel { token } => {
+                self.cancel(id, token);
+                Ok(())
+            }
+            Submission::AskLocal { token } => {
+                self.ask_local(id, token);
+                Ok(())
+            }
             Submission::Post {
                 conn,
                 addr,

@@ -4,11 +4,12 @@ use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
 use super::StreamRef;
+use crate::calls::connect::ANSWER_WITHIN;
 use crate::engine::session;
 use crate::kernel::address::write_address;
 
 impl StreamRef {
-    /// getsockname.
+    /// getsockname. While it is being opened the engine is asked, which answers as soon as it runs.
     ///
     /// # Safety
     /// `address` and `length` are the program's buffer and its length.
@@ -17,8 +18,9 @@ impl StreamRef {
         address: *mut sockaddr,
         length: *mut socklen_t,
     ) -> Result<(), Errno> {
+        let local = self.socket.await_local(ANSWER_WITHIN);
         // SAFETY: as the caller promises.
-        unsafe { write_address(self.socket.local(), self.family(), address, length) }
+        unsafe { write_address(local, self.family(), address, length) }
     }
 
     /// getpeername.

@@ -1,0 +1,81 @@
+//! A connection that is being opened, and has no name yet: it is asked about by its token.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use queue_pair::Submission;
+use rustix::io::Errno;
+
+use super::state::{Asked, State};
+use super::{Attachment, Phase, Socket, SocketCore};
+use crate::lock::lock;
+
+/// The first version of the protocol that has these questions.
+const SINCE: u32 = 13;
+
+impl State {
+    /// The engine that is opening it, and the token, if it has no name yet and that engine can be asked from here:
+    /// what its parent has begun to open the child of a fork does not ask about.
+    fn being_opened(&self) -> Option<(Arc<Attachment>, u64)> {
+        if self.phase != Phase::Connecting || self.link.is_some() {
+            return None;
+        }
+        let asked = self.asked.as_ref()?;
+        let of = asked.of.upgrade()?;
+        let answers = of.is_live() && !of.is_parents() && of.speaks(SINCE);
+        answers.then_some((of, asked.token))
+    }
+
+    /// The program has closed it: it need not be opened any more.
+    pub(super) fn cancel(&self) {
+        if let Some((engine, token)) = self.being_opened() {
+            engine.post_surely(Submission::Cancel { token });
+        }
+    }
+
+    /// Whether it is known from where it is, or is being opened.
+    fn has_local(&self) -> bool {
+        let local = self.ends.local();
+        local.port() != 0 && !local.ip().is_unspecified()
+    }
+}
+
+impl SocketCore {
+    /// It has just been asked for.
+    pub(crate) fn is_asked_for(&self, of: &Arc<Attachment>, token: u64) {
+        let of = Arc::downgrade(of);
+        lock(&self.state).asked = Some(Box::new(Asked { of, token }));
+    }
+
+    /// The engine has said from where it opens it. Called by the pumping thread.
+    pub(crate) fn opens_from(&self, local: SocketAddr) {
+        lock(&self.state).ends.set_local(local);
+    }
+}
+
+impl Socket {
+    /// Whether its SYN is under way, and nothing has come back yet.
+    pub fn is_opening(&self) -> bool {
+        let state = lock(&self.core.state);
+        state.phase == Phase::Connecting && state.link.is_none()
+    }
+
+    /// This end's address, as [`local`](Self::local). While it is being opened the engine is asked, and
+    /// waited for, at most so long.
+    pub fn await_local(&self, limit: Duration) -> SocketAddr {
+        self.session.pump();
+        let unknown = || {
+            let state = lock(&self.core.state);
+            state.being_opened().filter(|_| !state.has_local())
+        };
+        if let Some((engine, token)) = unknown() {
+            engine.post_surely(Submission::AskLocal { token });
+            let told = || unknown().is_none().then_some(());
+            while let Err(Errno::INTR) = self.wait_for_engine(limit, told) {
+                // The answer is on its way: a signal does not end it.
+            }
+        }
+        self.local()
+    }
+}
