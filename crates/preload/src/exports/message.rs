@@ -149,7 +149,7 @@ points! {
         flags &= !libc::MSG_WAITFORONE;
         // SAFETY: the program gives `count` message headers.
         libc_return(unsafe {
-            each_message(messages, count, || limit.is_over(), |message, first| {
+            each_message(messages, count, |_, _| limit.is_over(), |message, first| {
                 let flags = if wait_for_one && !first { flags | libc::MSG_DONTWAIT } else { flags };
                 let earlier = if first { Earlier::Nothing } else { Earlier::Something };
                 receive_message(&stream, &raw mut (*message).msg_hdr, flags, earlier)
@@ -185,7 +185,9 @@ points! {
         };
         // SAFETY: the program gives `count` message headers.
         libc_return(unsafe {
-            each_message(messages, count, || false, |message, _| {
+            // What was sent in part is the last: the program goes on from there.
+            let in_part = |message: *mut mmsghdr, sent| sent < total_of(&raw const (*message).msg_hdr);
+            each_message(messages, count, in_part, |message, _| {
                 send_message(&stream, &raw const (*message).msg_hdr, flags)
             })
         }) as c_int
@@ -349,26 +351,28 @@ impl<'a> TimeOfAll<'a> {
     }
 }
 
-/// Runs one call a message until one fails, or it is over after one; what came before it counts.
+/// Runs one call a message until one fails, or it is over after one that moved so many bytes; what came before it
+/// counts.
 ///
 /// # Safety
 /// `messages` points to `count` headers.
 unsafe fn each_message(
     messages: *mut mmsghdr,
     count: c_uint,
-    mut is_over: impl FnMut() -> bool,
+    mut is_over: impl FnMut(*mut mmsghdr, usize) -> bool,
     mut one: impl FnMut(*mut mmsghdr, bool) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     for index in 0..count.min(MOST_MESSAGES) as usize {
         // SAFETY: within the array that the caller promises.
         let message = unsafe { messages.add(index) };
-        match one(message, index == 0) {
-            // SAFETY: as above.
-            Ok(length) => unsafe { (*message).msg_len = length as c_uint },
+        let moved = match one(message, index == 0) {
+            Ok(moved) => moved,
             Err(error) if index == 0 => return Err(error),
             Err(_) => return Ok(index),
-        }
-        if is_over() {
+        };
+        // SAFETY: as above.
+        unsafe { (*message).msg_len = moved as c_uint };
+        if is_over(message, moved) {
             return Ok(index + 1);
         }
     }
@@ -381,5 +385,29 @@ fn too_many(error: Errno) -> Errno {
         Errno::MSGSIZE
     } else {
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What follows would stand where the rest of it belongs.
+    #[test]
+    fn a_message_that_was_sent_in_part_is_the_last() {
+        // SAFETY: structures of numbers.
+        let mut messages: [mmsghdr; 3] = unsafe { core::mem::zeroed() };
+        let mut sends = [10, 4, 10].into_iter();
+        // SAFETY: three headers.
+        let sent = unsafe {
+            each_message(
+                messages.as_mut_ptr(),
+                3,
+                |_, sent| sent < 10,
+                |_, _| Ok(sends.next().unwrap()),
+            )
+        };
+        assert_eq!(sent, Ok(2));
+        assert_eq!(messages.map(|message| message.msg_len), [10, 4, 0]);
     }
 }
