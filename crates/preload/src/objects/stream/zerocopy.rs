@@ -4,57 +4,63 @@
 //! returns. The notification that says so waits in the socket's error queue, as in the kernel, and tells
 //! that the bytes were copied: a program that goes by that stops asking.
 
-use std::sync::Mutex;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
 use super::Stream;
-use crate::kernel::lock::lock;
 
-/// What is known of the sends of one socket.
+/// What is known of the sends of one socket. Without a lock, which a fork would have to wait for.
 #[derive(Default)]
-pub struct Zerocopy(Mutex<State>);
-
-#[derive(Default)]
-struct State {
+pub struct Zerocopy {
     /// SO_ZEROCOPY.
-    on: bool,
-    /// Sends so far, wrapping.
-    sends: u32,
-    /// The first and the last of those that the program has not been told of.
-    untold: Option<(u32, u32)>,
+    on: AtomicBool,
+    /// How many sends there were, wrapping at 2³², and in the upper half how many the program was told of.
+    sends: AtomicU64,
+}
+
+/// How many sends there were, and how many of them the program was told of.
+fn parts(sends: u64) -> (u32, u32) {
+    (sends as u32, (sends >> 32) as u32)
+}
+
+fn joined(sent: u32, told: u32) -> u64 {
+    u64::from(told) << 32 | u64::from(sent)
 }
 
 impl Stream {
     /// SO_ZEROCOPY, 0 or 1.
     pub fn zerocopy(&self) -> bool {
-        lock(&self.zerocopy.0).on
+        self.zerocopy.on.load(Ordering::Relaxed)
     }
 
     /// Sets SO_ZEROCOPY.
     pub fn set_zerocopy(&self, on: bool) {
-        lock(&self.zerocopy.0).on = on;
+        self.zerocopy.on.store(on, Ordering::Relaxed);
     }
 
     /// A send with MSG_ZEROCOPY has taken bytes: it is over at once.
     pub fn zerocopy_sent(&self) {
-        let mut state = lock(&self.zerocopy.0);
-        if !state.on {
+        if !self.zerocopy() {
             return;
         }
-        let this = state.sends;
-        state.sends = this.wrapping_add(1);
-        let first = state.untold.map_or(this, |(first, _)| first);
-        state.untold = Some((first, this));
+        self.zerocopy
+            .change(|sent, told| (sent.wrapping_add(1), told));
         self.socket.set_notices(true);
     }
 
-    /// What the error queue holds next.
+    /// What the error queue holds next: the first and the last send that it tells of.
     pub fn next_notice(&self) -> Result<(u32, u32), Errno> {
-        let mut state = lock(&self.zerocopy.0);
-        let next = state.untold.take().ok_or(Errno::AGAIN)?;
+        let (sent, told) = self.zerocopy.change(|sent, _| (sent, sent));
+        if sent == told {
+            return Err(Errno::AGAIN);
+        }
         self.socket.set_notices(false);
-        Ok(next)
+        if self.zerocopy.has_news() {
+            // Of another thread, meanwhile.
+            self.socket.set_notices(true);
+        }
+        Ok((told, sent.wrapping_sub(1)))
     }
 
     /// Takes what the error queue holds next without looking at it, as recv does.
@@ -63,5 +69,46 @@ impl Stream {
     /// `EAGAIN`: it holds nothing.
     pub fn drop_notice(&self) -> Result<usize, Errno> {
         self.next_notice().map(|_| 0)
+    }
+}
+
+impl Zerocopy {
+    /// Changes both counts at once: what they were.
+    fn change(&self, to: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
+        let changed = |before| {
+            let (sent, told) = parts(before);
+            let (sent, told) = to(sent, told);
+            Some(joined(sent, told))
+        };
+        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+        let before = self.sends.fetch_update(set, get, changed);
+        parts(before.unwrap_or_default())
+    }
+
+    fn has_news(&self) -> bool {
+        let (sent, told) = parts(self.sends.load(Ordering::Acquire));
+        sent != told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sends_are_told_of_once_and_together() {
+        let zerocopy = Zerocopy::default();
+        let send = || zerocopy.change(|sent, told| (sent.wrapping_add(1), told));
+        let tell = || zerocopy.change(|sent, _| (sent, sent));
+        zerocopy
+            .sends
+            .store(joined(u32::MAX, u32::MAX), Ordering::Relaxed);
+        assert!(!zerocopy.has_news());
+        send();
+        send();
+        assert!(zerocopy.has_news());
+        assert_eq!(tell(), (1, u32::MAX));
+        assert!(!zerocopy.has_news());
+        assert_eq!(tell(), (1, 1));
     }
 }
