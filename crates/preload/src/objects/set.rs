@@ -140,6 +140,16 @@ impl Set {
         self.nested.store(true, Ordering::Relaxed);
     }
 
+    /// A thread is about to wait in it. If it is also watched by its number, what comes from now on rings that
+    /// number anew: what came before this thread finds.
+    pub fn listen_anew(&self) {
+        if let Some(ours) = self.ours.get()
+            && self.nested.load(Ordering::Relaxed)
+        {
+            ours.sleep.quieten(&self.kin, true);
+        }
+    }
+
     /// Sets its bell right, if it is watched level-triggered by its number: rung if something is there to report,
     /// and silent if not. The bells of a set that other processes have are theirs, too, and stay as they are.
     pub fn settle(&self) {
@@ -179,10 +189,12 @@ impl Set {
 }
 
 /// Locks of sets that are held.
-pub struct Guards<'a>(#[expect(dead_code, reason = "held, not used")] Vec<Guard<'a>>);
+#[expect(dead_code, reason = "held, not used")]
+pub struct Guards<'a>(Vec<Guard<'a>>, Vec<inside::Guard<'a, Set>>);
 
 self_cell!(
-    /// Keeps other threads from the sleepers of sets, for the time of a fork: a child of one that holds such a
+    /// Keeps other threads from the sleepers of sets, and from what is inside them, for the time of a fork: a child
+    /// of one that holds such a
     /// lock would wait for it for ever.
     pub struct Quiet {
         owner: Vec<Arc<Set>>,
@@ -195,6 +207,10 @@ self_cell!(
 pub fn quiet(sets: Vec<Arc<Set>>) -> Quiet {
     Quiet::new(sets, |sets| {
         let ours = sets.iter().filter_map(|set| set.ours.get());
-        Guards(ours.map(|ours| ours.sleep.guard()).collect())
+        let sleepers = ours.map(|ours| ours.sleep.guard()).collect();
+        Guards(
+            sleepers,
+            sets.iter().map(|set| set.inside.guard()).collect(),
+        )
     })
 }

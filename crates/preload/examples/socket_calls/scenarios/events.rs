@@ -128,14 +128,14 @@ pub fn select(stage: &mut Stage<'_>, fd: c_int) {
     look(stage.transcript, HANG);
 }
 
-fn set(transcript: &mut Transcript) -> c_int {
+pub(super) fn set(transcript: &mut Transcript) -> c_int {
     // SAFETY: makes a set.
     transcript.fd("epoll_create1", unsafe {
         libc::epoll_create1(libc::EPOLL_CLOEXEC)
     })
 }
 
-fn change(
+pub(super) fn change(
     transcript: &mut Transcript,
     set: c_int,
     operation: c_int,
@@ -155,7 +155,7 @@ fn change(
     );
 }
 
-fn wait(transcript: &mut Transcript, set: c_int, milliseconds: c_int) -> c_int {
+pub(super) fn wait(transcript: &mut Transcript, set: c_int, milliseconds: c_int) -> c_int {
     // SAFETY: room for four events.
     unsafe {
         let mut events: [libc::epoll_event; 4] = zeroed();
@@ -591,66 +591,4 @@ pub fn slept_in_and_polled(stage: &mut Stage<'_>, fd: c_int) {
         stage.transcript.recv(fd, 10, 0);
     }
     stage.transcript.close(set);
-}
-
-/// What a set tells of the one in it, and what that one does. The outer set may be woken for nothing, but not too
-/// seldom.
-fn told_by_the_outer(outer: c_int, inner: c_int) -> (u64, u64) {
-    for _ in 0..200 {
-        // SAFETY: room for four events: more than there are, so that the set is looked through.
-        unsafe {
-            let mut events: [libc::epoll_event; 4] = zeroed();
-            libc::epoll_wait(outer, events.as_mut_ptr(), 4, HANG);
-            let data = events[0].u64;
-            if libc::epoll_wait(inner, events.as_mut_ptr(), 4, 0) == 1 {
-                return (data, events[0].u64);
-            }
-        }
-    }
-    (0, 0)
-}
-
-pub fn nested(stage: &mut Stage<'_>, fd: c_int) {
-    let (inner, outer) = (set(stage.transcript), set(stage.transcript));
-    change(
-        stage.transcript,
-        inner,
-        libc::EPOLL_CTL_ADD,
-        fd,
-        libc::EPOLLIN,
-        1,
-    );
-    change(
-        stage.transcript,
-        outer,
-        libc::EPOLL_CTL_ADD,
-        inner,
-        libc::EPOLLIN,
-        2,
-    );
-    stage.agent.tell("send abcdefghijklmnopqrst");
-    // What is not read at once is told of again, and by its number.
-    for letter in 0..20 {
-        let found = told_by_the_outer(outer, inner);
-        stage
-            .transcript
-            .note(format_args!("{letter}: outer and inner {found:?}"));
-        stage.transcript.poll(outer, libc::POLLIN, 0);
-        stage.transcript.recv(fd, 1, 0);
-    }
-    // What was read is not.
-    wait(stage.transcript, outer, 0);
-    stage.transcript.poll(outer, libc::POLLIN, 0);
-    stage.transcript.poll(inner, libc::POLLIN, 0);
-    stage.agent.tell("send x");
-    let found = told_by_the_outer(outer, inner);
-    stage
-        .transcript
-        .note(format_args!("outer and inner {found:?}"));
-    stage.transcript.poll(inner, libc::POLLIN, 0);
-    stage.transcript.recv(fd, 10, 0);
-    wait(stage.transcript, outer, 0);
-    wait(stage.transcript, inner, 0);
-    stage.transcript.close(inner);
-    stage.transcript.close(outer);
 }

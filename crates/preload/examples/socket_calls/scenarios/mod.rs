@@ -18,6 +18,7 @@ mod parts;
 mod receiving;
 mod reconnecting;
 mod sending;
+mod sets;
 mod splicing;
 mod stdio;
 mod stopping;
@@ -235,7 +236,9 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("one-shot", events::one_shot),
     ("members of a set", events::members),
     ("a set with signals and time", events::timing),
-    ("a set in a set", events::nested),
+    ("a set in a set", sets::nested),
+    ("a set in a set, edge-triggered", sets::nested_by_edges),
+    ("a set with one place", sets::with_one_place),
 ];
 
 const ALONE: &[(&str, Alone)] = &[
@@ -289,6 +292,10 @@ const ALONE: &[(&str, Alone)] = &[
     ),
     ("connect again, timed out", reconnecting::timed_out),
     ("connect to nobody", reconnecting::to_nobody),
+    (
+        "shutdown of what is being opened",
+        reconnecting::shut_while_opening,
+    ),
     ("connect twice", connecting::twice),
     ("connect by the other family", out_of_reach::other_family),
     ("connect to many", out_of_reach::many),

@@ -1,8 +1,8 @@
 //! epoll_wait over both parts of a set.
 //!
 //! 1. What our rings already say is reported first; then the kernel's part of the set, when ours
-//!    has nothing, or every few turns even if it always has: the program's signals and timers
-//!    arrive there.
+//!    has nothing. Every few turns the kernel's part is first, even if ours always has something: the program's
+//!    signals and timers arrive there, and its array may have no more room than ours fills.
 //! 2. An engine that is awake is given the core for a moment: it may be about to answer.
 //! 3. To sleep: arm, look once more, make the real call with the program's mask and time.
 //!
@@ -68,6 +68,17 @@ pub unsafe fn wait(
         }
     };
     ours.entered();
+    set.listen_anew();
+    session::pump();
+    let due = ours
+        .turn
+        .fetch_add(1, Ordering::Relaxed)
+        .is_multiple_of(TURNS_WITHOUT_KERNEL);
+    if due && ours.ready.any_ready() {
+        let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
+        ours.sleep.quieten(&set.kin, rung);
+        set.call_unaware(ours, number)?;
+    }
     room.collect(ours);
     let waits = room.filled == 0 && !patience.is_zero();
     // Until this returns.
@@ -75,16 +86,7 @@ pub unsafe fn wait(
     if waits {
         room.collect(ours);
     }
-    let due = ours
-        .turn
-        .fetch_add(1, Ordering::Relaxed)
-        .is_multiple_of(TURNS_WITHOUT_KERNEL);
     if room.filled > 0 {
-        if due && room.filled < room.most {
-            let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
-            ours.sleep.quieten(&set.kin, rung);
-            set.call_unaware(ours, number)?;
-        }
         return Ok(room.leave(set, ours));
     }
     loop {

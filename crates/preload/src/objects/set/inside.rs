@@ -7,7 +7,7 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::kernel::lock::lock;
 
@@ -15,8 +15,14 @@ use crate::kernel::lock::lock;
 /// told of again.
 pub struct Inside<S> {
     any: AtomicBool,
-    sets: Mutex<Vec<(c_int, Weak<S>)>>,
+    sets: Mutex<List<S>>,
 }
+
+/// Keeps other threads from the list.
+pub struct Guard<'a, S>(#[expect(dead_code, reason = "held, not used")] MutexGuard<'a, List<S>>);
+
+/// By number.
+type List<S> = Vec<(c_int, Weak<S>)>;
 
 impl<S> Default for Inside<S> {
     fn default() -> Self {
@@ -46,6 +52,11 @@ impl<S> Inside<S> {
         let mut sets = lock(&self.sets);
         sets.retain(|(other, _)| *other != number);
         self.any.store(!sets.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Keeps other threads from it.
+    pub fn guard(&self) -> Guard<'_, S> {
+        Guard(lock(&self.sets))
     }
 
     /// Those that are there.

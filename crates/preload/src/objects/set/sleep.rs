@@ -49,8 +49,8 @@ pub struct State {
     generation: u32,
     /// The sleeper's epoch whose descriptors are in the set.
     registered: Option<u64>,
-    /// The set is inside another set: whoever waits there cannot arm this one.
-    always: bool,
+    /// The set is inside another set, by this number: whoever waits there cannot arm this one.
+    always: Option<c_int>,
     /// What is slept in if others have the set.
     beside: Option<Beside>,
     /// How often all who sleep were called.
@@ -97,7 +97,7 @@ impl Sleep {
                 sleeper,
                 generation: generation(),
                 registered: None,
-                always: false,
+                always: None,
                 beside: None,
                 calls: 0,
                 called: 0,
@@ -149,7 +149,7 @@ impl Sleep {
         self.renew(&mut state)?;
         state.sleeper.arm();
         let beside = news.and_then(|news| state.register_beside(number, news));
-        if beside.is_none() || state.always {
+        if beside.is_none() || state.always.is_some() {
             state.register(number)?;
         } else if !kin.in_kernel.any() {
             state.withdraw(number);
@@ -201,14 +201,17 @@ impl Sleep {
             return;
         }
         let mut state = lock(&self.state);
-        self.rest(kin, &mut state, true);
+        // The bell that the child of a fork has from its parent is the parent's, which may wait for it.
+        if self.renew(&mut state).is_ok() {
+            self.rest(kin, &mut state, true);
+        }
     }
 
     /// From now on the set's own number is readable whenever it has something to report.
     pub fn stay_armed(&self, set: c_int) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
-        state.always = true;
+        state.always = Some(set);
         state.sleeper.arm();
         state.register(set)
     }
@@ -217,7 +220,7 @@ impl Sleep {
     /// tells of it.
     pub fn settle(&self, kin: &Kin, any_ready: impl Fn() -> bool) {
         let mut state = lock(&self.state);
-        if !state.always || state.generation != generation() {
+        if state.always.is_none() || self.renew(&mut state).is_err() {
             return;
         }
         match (any_ready(), state.sleeper.is_rung()) {
@@ -257,7 +260,7 @@ impl Sleep {
     /// Takes them out, for as long as nobody needs them there.
     pub fn leave_set(&self, set: c_int) {
         let mut state = lock(&self.state);
-        if !state.always {
+        if state.always.is_none() {
             state.withdraw(set);
         }
     }
@@ -281,8 +284,9 @@ impl Sleep {
             (state.generation, state.registered) = (generation, None);
             (state.beside, state.called) = (None, 0);
             self.asleep.store(0, Ordering::Relaxed);
-            if state.always {
+            if let Some(number) = state.always {
                 state.sleeper.arm();
+                state.register(number)?;
             }
         }
         Ok(())
@@ -291,8 +295,12 @@ impl Sleep {
     /// Disarms, and arms again if someone needs it.
     fn rest(&self, kin: &Kin, state: &mut State, rung: bool) {
         state.sleeper.disarm(rung);
-        if self.asleep.load(Ordering::Relaxed) > 0 || state.always {
+        if self.asleep.load(Ordering::Relaxed) > 0 || state.always.is_some() {
             state.sleeper.arm();
+        }
+        if let Some(number) = state.always {
+            // With another engine the descriptors are others. A number that is closed is told nothing.
+            let _ = state.register(number);
         }
         if kin.are_there() && kin.in_kernel.any() {
             // They are to come out, and what was to wake them may have been silenced just now.
