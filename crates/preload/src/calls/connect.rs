@@ -203,12 +203,31 @@ pub fn wait_until_open(held: &Held, stream: &Stream) -> Result<usize, Errno> {
     loop {
         match stream.socket.wait(Readiness::OUT, deadline.time_left()) {
             Ok(_) => break,
-            Err(Errno::TIMEDOUT) => return Err(Errno::INPROGRESS),
             Err(Errno::INTR) if !deadline.is_bounded() && signals::goes_on() => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                // It goes on, and the next connect is told what became of it.
+                stream.opening.store(true, Ordering::Relaxed);
+                return Err(match error {
+                    Errno::TIMEDOUT => Errno::INPROGRESS,
+                    error => error,
+                });
+            }
         }
     }
+    stream.opening.store(false, Ordering::Relaxed);
     failure(held, stream).map_or(Ok(0), Err)
+}
+
+/// shutdown on a connection, in whichever direction. One that is being opened is given up, as in the kernel: who
+/// waits for it is told of a reset, and the socket may connect again.
+pub fn shutdown(held: &Held, stream: &Stream, how: c_int) -> Result<(), Errno> {
+    let is_a_way = matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR);
+    if is_a_way && stream.socket.is_opening() {
+        stream.socket.reset();
+        start_over(held, stream);
+        return Ok(());
+    }
+    stream.shutdown(how)
 }
 
 /// Why it has failed, which this tells once: after that the socket is as before.

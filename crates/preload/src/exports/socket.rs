@@ -102,7 +102,7 @@ exports! {
             return kernel!(SYS_shutdown, fd, how) as c_int;
         };
         if let Some(stream) = held.stream() {
-            return libc_return(stream.shutdown(how).map(|()| 0)) as c_int;
+            return libc_return(connect::shutdown(&held, stream, how).map(|()| 0)) as c_int;
         }
         let result = kernel!(SYS_shutdown, fd, how) as c_int;
         if result == 0 {

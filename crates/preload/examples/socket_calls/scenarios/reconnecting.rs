@@ -206,11 +206,16 @@ pub fn to_nobody(stage: &mut Stage<'_>) {
     connect(stage.transcript, fd, full);
     connect_to_nobody(stage, fd);
     connect(stage.transcript, fd, full);
+    // There is room for one, which the first does not take: nobody wants it any more.
     stage.agent.tell("accept");
-    // There is room for one, which may be the first: its SYN the engine goes on to send.
-    stage.agent.tell("accept");
+    let from = calls::port_of(fd);
+    stage
+        .transcript
+        .note(format_args!("has a port: {}", from != 0));
     stage.transcript.poll(fd, libc::POLLOUT, calls::HANG);
     connect(stage.transcript, fd, full);
+    let same = calls::port_of(fd) == from;
+    stage.transcript.note(format_args!("keeps it: {same}"));
     stage.transcript.close(fd);
 }
 
@@ -227,7 +232,52 @@ pub fn timed_out(stage: &mut Stage<'_>) {
     // There is room again, and the SYN is sent once more.
     stage.agent.tell("accept");
     calls::set_timeout(fd, libc::SO_SNDTIMEO, 0);
+    stage.transcript.poll(fd, libc::POLLOUT, calls::HANG);
     connect(stage.transcript, fd, full);
     connect(stage.transcript, fd, full);
     stage.transcript.close(fd);
+}
+
+/// It is given up, whichever way is shut, and the socket may connect again.
+pub fn shut_while_opening(stage: &mut Stage<'_>) {
+    // The first connect of a process may sleep for other reasons.
+    let open = agents_listener(stage.agent);
+    let first = calls::socket(stage.here, 0);
+    connect(stage.transcript, first, open);
+    stage.transcript.close(first);
+    for how in [libc::SHUT_RD, libc::SHUT_WR, libc::SHUT_RDWR] {
+        let full = stage.agent.tell("full").parse().expect("an address");
+        let fd = calls::socket(stage.here, 0);
+        let (is_there, there) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(move || {
+                let mut transcript = calls::Transcript::default();
+                // SAFETY: it has no arguments.
+                is_there
+                    .send(unsafe { libc::gettid() })
+                    .expect("somebody hears");
+                connect(&mut transcript, fd, full);
+                transcript
+            });
+            let stat = format!("/proc/self/task/{}/stat", there.recv().expect("a thread"));
+            let is_asleep = || std::fs::read_to_string(&stat).is_ok_and(|it| calls::is_asleep(&it));
+            while !is_asleep() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            // SAFETY: an own descriptor.
+            let shut = unsafe { libc::shutdown(fd, how) };
+            stage.transcript.call("shutdown", shut as isize);
+            let waited = waits.join().expect("it has waited");
+            stage.transcript.note(waited.0.trim());
+        });
+        let open = agents_listener(stage.agent);
+        connect(stage.transcript, fd, open);
+        stage.agent.tell("accept");
+        stage.transcript.send(fd, "hello", 0);
+        let got = stage.agent.tell("receive 5");
+        stage.transcript.note(got);
+        stage.transcript.close(fd);
+        stage.agent.tell("close");
+        stage.agent.tell("unlisten");
+    }
 }
