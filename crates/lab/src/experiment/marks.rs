@@ -9,7 +9,7 @@ type Pixels = (i32, i32);
 /// Lengths of dashes and of what is between them; no gap: a whole line.
 const DASHES: [(u32, u32); 4] = [(1, 0), (10, 5), (4, 4), (2, 6)];
 /// Marks that there are.
-pub const MARKS: usize = 8;
+pub const MARKS: usize = 10;
 
 /// The dashes of the line with a number, and the gaps between them. With as many lines as there are marks, they begin
 /// again with other dashes.
@@ -33,6 +33,7 @@ pub fn shape(number: usize, ink: RGBAColor, right: i32) -> (Polygon<Pixels>, Pat
         ],
         1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
         2 => &[(0, -5), (5, 4), (-5, 4)],
+        3 => &[(0, 5), (5, -4), (-5, -4)],
         _ => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
     };
     let mut corners: Vec<Pixels> = corners.iter().map(|(x, y)| (x + right, *y)).collect();

@@ -109,6 +109,10 @@ fn range(values: impl Iterator<Item = f64>, log: bool, headroom: f64) -> Range<f
         return 1.0..10.0;
     }
     if log {
+        if most <= least && headroom <= 1.0 {
+            // A single place stands in the middle.
+            return least / 2.0..least * 2.0;
+        }
         let top = if most > least { most } else { least * 2.0 };
         let step = if headroom > 1.0 {
             (top / least).powf(headroom - 1.0).max(2.0)
