@@ -139,7 +139,8 @@ impl Outboard {
 
     /// Whether the engine takes the connections of a port: has a listener there, or is not running.
     pub fn takes(&self, port: u16) -> bool {
-        let rows = match self.sockets() {
+        // Connections that are over for a while yet may be many.
+        let rows = match self.sockets_that("--listening") {
             Ok(rows) => rows,
             Err(error) => return error.to_string().contains("no engine"),
         };
@@ -181,9 +182,13 @@ impl Outboard {
 
     /// The engine's sockets, listeners included, as `outboard ss --json` tells of them.
     pub fn sockets(&self) -> Result<Vec<Value>> {
+        self.sockets_that("--all")
+    }
+
+    fn sockets_that(&self, are: &str) -> Result<Vec<Value>> {
         let mut command = Command::new(&self.binary);
         command
-            .args(["ss", "--all", "--json"])
+            .args(["ss", are, "--json"])
             .env("OUTBOARD_SOCKET", &self.socket);
         let text = tool::output(&mut command, "outboard ss")?;
         Ok(serde_json::from_str(&text)?)
