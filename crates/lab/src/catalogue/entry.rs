@@ -44,7 +44,7 @@ pub struct Entry {
 }
 
 /// What a sample takes around its measurements: programs that start and end, accounts that are made up.
-const AROUND: Duration = Duration::from_secs(2);
+const AROUND: Duration = Duration::from_millis(1_500);
 
 impl Entry {
     /// What it says of itself.
