@@ -8,7 +8,7 @@ mod exchange;
 mod offered;
 mod path;
 mod range;
-mod request;
+pub mod request;
 mod response;
 mod server;
 mod uploads;

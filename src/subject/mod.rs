@@ -13,6 +13,7 @@ mod sink;
 mod store;
 mod stream;
 mod used;
+mod web;
 
 use anyhow::Result;
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ enum Subject {
     Hold(hold::Args),
     Sink(sink::Args),
     Store(store::Args),
+    Web(web::Args),
 }
 
 /// Runs it, and prints a line of JSON if it ends by itself.
@@ -55,6 +57,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         Subject::Hold(args) => {
             hold::run(args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Subject::Web(args) => {
+            web::run(args)?;
             return Ok(ExitCode::SUCCESS);
         }
         Subject::Echo(args) => {

@@ -50,6 +50,8 @@ pub const ALL: &[Entry] = &[
     tcp_servers::accept::ENTRY,
     tcp_servers::ttcp::ENTRY,
     tcp_servers::receive::ENTRY,
+    tcp_servers::web_variants::ENTRY,
+    tcp_servers::web_sends::ENTRY,
     tcp_servers::serve::ENTRY,
     tcp_servers::uploads::ENTRY,
     tcp_servers::key_value::ENTRY,

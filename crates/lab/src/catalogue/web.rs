@@ -1,10 +1,10 @@
 //! nginx on the kernel's TCP and on the engine: throughput, CPU a request, latency.
 
-use super::bed::{Bed, ROLES, STACKS, write_file};
+use super::bed::{Bed, Cost, ROLES, STACKS, write_file};
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
-use crate::load::Load;
+use crate::load::{Load, Outcome};
 use crate::nginx::Nginx;
 use anyhow::{Context, Result, bail};
 use std::time::Duration;
@@ -206,7 +206,7 @@ pub(super) fn measure(bed: &Bed, asked: &Asked, window: Duration) -> Result<Samp
 }
 
 /// A rate that all can bear: what does a request cost, and how long does it take?
-fn at_a_rate(bed: &Bed, case: &Asked, window: Duration, mut sample: Sample) -> Result<Sample> {
+fn at_a_rate(bed: &Bed, case: &Asked, window: Duration, sample: Sample) -> Result<Sample> {
     let load = Load {
         server: Nginx::address(),
         path: case.path.into(),
@@ -217,6 +217,16 @@ fn at_a_rate(bed: &Bed, case: &Asked, window: Duration, mut sample: Sample) -> R
         grace: Load::GRACE,
     };
     let (outcome, cost) = bed.account(|| bed.on_client(|| load.run()))?;
+    told(&outcome, &cost, case.name, sample)
+}
+
+/// `sample` with what requests of a rate cost, and how long they took.
+pub(super) fn told(
+    outcome: &Outcome,
+    cost: &Cost,
+    name: &str,
+    mut sample: Sample,
+) -> Result<Sample> {
     if outcome.answered == 0 {
         bail!("no request was answered");
     }
@@ -234,8 +244,8 @@ fn at_a_rate(bed: &Bed, case: &Asked, window: Duration, mut sample: Sample) -> R
     let lost = outcome.failed + outcome.unanswered();
     if lost > 0 {
         sample.notes.push(format!(
-            "{}: {lost} of {} requests at the fixed rate were not answered",
-            case.name, outcome.due
+            "{name}: {lost} of {} requests at the fixed rate were not answered",
+            outcome.due
         ));
     }
     Ok(sample)

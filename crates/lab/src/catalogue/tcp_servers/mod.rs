@@ -18,6 +18,9 @@ pub mod server;
 mod subject;
 pub mod ttcp;
 pub mod uploads;
+pub mod web_sends;
+mod web_server;
+pub mod web_variants;
 
 use beds::{Beds, PLACE, PLACES, cited};
 use sends::{ASYNCHRONOUS, REGISTERED, SENDS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, subjects};
@@ -32,6 +35,8 @@ pub const NAMES: &[&str] = &[
     accept::ENTRY.name,
     ttcp::ENTRY.name,
     receive::ENTRY.name,
+    web_variants::ENTRY.name,
+    web_sends::ENTRY.name,
     serve::ENTRY.name,
     uploads::ENTRY.name,
     key_value::ENTRY.name,

@@ -28,9 +28,9 @@ pub const ENTRY: Entry = Entry {
 
 const SIZE: &str = "send";
 const LINK: &str = "link";
-const LINKS: [&str; 2] = ["fast", "100 Mb/s"];
+pub(super) const LINKS: [&str; 2] = ["fast", "100 Mb/s"];
 /// Fast Ethernet, with a queue of 20 ms.
-const SLOW: Wire = Wire {
+pub(super) const SLOW: Wire = Wire {
     bandwidth: Some(100_000_000),
     queue: 250_000,
     ..Wire::PERFECT

@@ -1,0 +1,264 @@
+//! A small web server of ours in each variant that 001 compares, beside nginx, and the files that all of them serve.
+
+use super::super::Setup;
+use super::super::bed::{Bed, Cost, STACKS};
+use super::super::wrk;
+use super::{ASYNCHRONOUS, REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, subject};
+use crate::load::Asked;
+use crate::nginx::{Lines, Nginx};
+use crate::process::Process;
+use crate::workload::files::{self, File};
+use crate::world::World;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub const NGINX: &str = "nginx on the kernel";
+pub const INTERPOSED: &str = "nginx on the engine";
+pub const KERNEL: &str = "kernel sockets";
+pub const EAGER: &str = "eager accept";
+pub const SETUP: &str = "set-up with accept";
+pub const ALL: &str = "all together";
+/// What a report calls each, and how our server is told of it; nginx is told nothing.
+pub const SUBJECTS: [(&str, &[&str]); 10] = [
+    (NGINX, &[]),
+    (INTERPOSED, &[]),
+    (KERNEL, &["kernel"]),
+    (SYNCHRONOUS.0, &[SYNCHRONOUS.1]),
+    (SYNCHRONOUS_REGISTERED.0, &[SYNCHRONOUS_REGISTERED.1]),
+    (ASYNCHRONOUS.0, &[ASYNCHRONOUS.1]),
+    (REGISTERED.0, &[REGISTERED.1]),
+    (EAGER, &[REGISTERED.1, "--eager", "64"]),
+    (SETUP, &[REGISTERED.1, "--setup"]),
+    (ALL, &[REGISTERED.1, "--eager", "64", "--setup"]),
+];
+/// What they are.
+pub const VARIANTS: &str = "The other subjects are one server of the lab's own, of one thread, which holds its files \
+    and their heads in memory and does less than nginx: no log, no Date, no conditions. On kernel sockets it makes the \
+    same calls of the native interface, which does them over sockets. Synchronous is the source's baseline: a send \
+    returns, and the server goes on, when the engine has handed all of it to the wire. The source's engine had it copied \
+    by the send call of its own kernel then, and did not wait for the peer's window; its Sync is from registered memory, \
+    and its Sock copies. Asynchronous sends are waited for by nobody. Both copy, unless they are from registered memory. \
+    Eager accept (64 connections are handed over before one is accepted) and set-up with accept (options and first data \
+    in the same step) are asynchronous and from registered memory; all together is both of them.";
+
+/// Bytes of the files of one size together, which no core has in a cache of its own, and files at most.
+const SET: usize = 8 << 20;
+const MOST_FILES: usize = 2_048;
+/// What is in them is drawn from this.
+const SEED: u64 = 8;
+/// Nothing takes longer, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// So many files there are of a size.
+pub fn count(size: usize) -> usize {
+    (SET / size).clamp(1, MOST_FILES)
+}
+
+/// Both stacks with nginx on them, and both without a server.
+pub struct Beds {
+    nginx: Vec<Bed>,
+    bare: Vec<Bed>,
+    /// A directory for each size.
+    site: PathBuf,
+}
+
+impl Beds {
+    /// With these worlds, files of these sizes, and further lines for nginx.
+    pub fn new(
+        setup: &Setup,
+        sizes: &[usize],
+        mut world: impl FnMut() -> Result<World>,
+        further: impl Fn(&Path) -> String,
+    ) -> Result<Self> {
+        let (mut nginx, mut bare) = (Vec::new(), Vec::new());
+        let mut served = None;
+        for stack in STACKS {
+            let bed = Bed::in_world(setup, stack, world()?)?;
+            nginx.push(bed.serving(|site| {
+                // The first one's files are those of all.
+                let site = served.get_or_insert_with(|| site.to_owned());
+                if stack == STACKS[0] {
+                    write(site, sizes)?;
+                }
+                Ok(Lines::from(place(site) + &further(site)))
+            })?);
+            bare.push(Bed::in_world(setup, stack, world()?)?);
+        }
+        Ok(Self {
+            nginx,
+            bare,
+            site: served.context("no site")?,
+        })
+    }
+
+    /// A subject that serves the files of a size: nginx has them at `place`, and ours is told `further` options.
+    pub fn start(
+        &self,
+        setup: &Setup,
+        name: &str,
+        size: &str,
+        place: &str,
+        further: &[&str],
+    ) -> Result<Running<'_>> {
+        let known = SUBJECTS.iter().find(|(known, _)| *known == name);
+        let (_, way) = known.with_context(|| format!("no subject {name}"))?;
+        if way.is_empty() {
+            return Ok(Running {
+                bed: &self.nginx[usize::from(name == INTERPOSED)],
+                server: None,
+                place: place.to_owned(),
+            });
+        }
+        let bed = &self.bare[usize::from(name != KERNEL)];
+        let (world, at) = (bed.world(), Nginx::address());
+        let mut server = subject(setup, bed, false)
+            .args(["web", "--at", &at.to_string(), "--site"])
+            .arg(self.site.join(size))
+            .arg("--way")
+            .args(*way)
+            .args(further)
+            .log(world.scratch().join("web.log"))
+            .start()?;
+        match bed.outboard() {
+            Some(outboard) => {
+                outboard.wait_until_taken(&mut server, LIMIT, at.port(), || true)?;
+            }
+            None => server.wait_until(LIMIT, || world.is_reached(at))?,
+        }
+        Ok(Running {
+            bed,
+            server: Some(server),
+            place: String::new(),
+        })
+    }
+}
+
+/// A server that runs.
+pub struct Running<'a> {
+    pub bed: &'a Bed,
+    /// It, if it is not nginx.
+    server: Option<Process>,
+    /// What stands before the names of files.
+    place: String,
+}
+
+impl Running<'_> {
+    /// Does `work` and says what it cost, besides what it returned.
+    pub fn account<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Cost)> {
+        let server = self.server.as_ref().map(Process::id);
+        let (done, cost) = self.bed.account_with(server.as_slice(), work)?;
+        if cost
+            .spent
+            .engine
+            .as_ref()
+            .is_some_and(|engine| engine.batch == 0.0)
+        {
+            bail!("the connections were not on the engine");
+        }
+        Ok((done, cost))
+    }
+
+    /// As many requests a second as wrk gets answered, for all files of a size in turn.
+    pub fn saturate(
+        &self,
+        size: usize,
+        connections: usize,
+        close: bool,
+        window: Duration,
+    ) -> Result<f64> {
+        let file = self.bed.world().scratch().join("get.lua");
+        std::fs::write(&file, script(&self.place, count(size)))?;
+        let mut further = vec!["-s".to_owned(), file.to_string_lossy().into_owned()];
+        if close {
+            further.extend(["-H", "Connection: close"].map(String::from));
+        }
+        let url = format!("http://{}/", Nginx::address());
+        wrk::run_told(self.bed, &url, connections, &further, window)
+    }
+
+    /// Requests for the same files.
+    pub fn asked(&self, size: usize, close: bool) -> Asked {
+        let numbers = 0..count(size);
+        let (host, place) = (Nginx::address(), &self.place);
+        let connection = if close { "close" } else { "keep-alive" };
+        let text = |number: usize| {
+            format!(
+                "GET {place}/{number} HTTP/1.1\r\nHost: {host}\r\nConnection: {connection}\r\n\r\n"
+            )
+        };
+        Asked {
+            texts: numbers
+                .clone()
+                .map(|number| text(number).into_bytes())
+                .collect(),
+            wanted: Vec::new(),
+            order: numbers.map(|number| number as u16).collect(),
+            limit: None,
+            due: Vec::new(),
+        }
+    }
+}
+
+/// Writes files of each size into a directory of that name.
+fn write(site: &Path, sizes: &[usize]) -> Result<()> {
+    for size in sizes {
+        let directory = site.join(size.to_string());
+        std::fs::create_dir(&directory)?;
+        let set: Vec<File> = (0..count(*size))
+            .map(|number| File {
+                name: number.to_string(),
+                size: *size as u64,
+            })
+            .collect();
+        files::write(&set, &directory, SEED)?;
+    }
+    Ok(())
+}
+
+/// What nginx is told: the first one's files are those of both, and it keeps them open.
+fn place(site: &Path) -> String {
+    format!(
+        "        location / {{ root {}; open_file_cache max=20000 inactive=600s; }}\n",
+        site.display()
+    )
+}
+
+/// What wrk gets. The requests are made before any is sent.
+fn script(place: &str, count: usize) -> String {
+    format!(
+        "local requests, number = {{}}, 0
+init = function()
+  for at = 1, {count} do requests[at] = wrk.format(\"GET\", \"{place}/\" .. (at - 1)) end
+end
+request = function()
+  number = number % {count} + 1
+  return requests[number]
+end
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, EAGER, REGISTERED, SETUP, SUBJECTS, count};
+
+    #[test]
+    fn all_together_is_what_the_others_are() {
+        let words = |name: &str| {
+            let known = SUBJECTS.iter().find(|(known, _)| *known == name);
+            known.unwrap().1.to_vec()
+        };
+        let further = words(SETUP)[1..].to_vec();
+        assert_eq!(words(ALL), [words(EAGER), further].concat());
+        assert_eq!(words(ALL)[..1], words(REGISTERED.0));
+    }
+
+    #[test]
+    fn a_set_is_larger_than_a_cache_unless_its_files_are_small() {
+        assert_eq!(
+            [64, 4_096, 16_384, 65_536].map(count),
+            [2_048, 2_048, 512, 128]
+        );
+    }
+}

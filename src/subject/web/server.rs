@@ -1,0 +1,240 @@
+//! The server: one thread, which takes what has happened and does what that allows.
+
+use super::args::{Args, Way};
+use super::site::{Answer, Site, Then};
+use crate::serve::request::{self, MAX_HEAD, Method, Refused, Request};
+use anyhow::{Context as _, Result};
+use native::{Context, Errno, Event, Handle, Kind, Queue, Setting};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+const BACKLOG: u32 = 1_024;
+const EVENTS: usize = 64;
+
+pub struct Server {
+    way: Way,
+    site: Site,
+    /// Bytes of a body in one send.
+    piece: usize,
+    setup: bool,
+    queue: Queue,
+    listener: Handle,
+    connections: HashMap<Handle, Connection>,
+    buffer: Vec<u8>,
+    /// What happened while a send was waited for.
+    happened: VecDeque<Event>,
+    // Last: it outlives what was made in it.
+    _context: Context,
+}
+
+#[derive(Default)]
+struct Connection {
+    /// What came and was not understood yet.
+    input: Vec<u8>,
+    /// Bytes of a request's body that mean nothing and have not come yet.
+    skipped: usize,
+    /// The answer that is under way, and how much of it was sent.
+    answer: Option<(Answer, usize, Then)>,
+}
+
+/// What there is to do for a connection.
+enum Next {
+    Answer,
+    Receive,
+}
+
+impl Server {
+    pub fn new(args: &Args) -> Result<Self> {
+        let context = Context::attach("default", "subject", args.way.mode())?;
+        let site = Site::read(&args.site, &context, args.way)?;
+        let mut queue = context.queue()?;
+        let listener = queue.listen(args.at, BACKLOG, 0)?;
+        queue.set(listener, Setting::EagerAccept(args.eager))?;
+        Ok(Self {
+            way: args.way,
+            site,
+            piece: args.piece as usize,
+            setup: args.setup,
+            queue,
+            listener,
+            connections: HashMap::new(),
+            buffer: vec![0; MAX_HEAD],
+            happened: VecDeque::new(),
+            _context: context,
+        })
+    }
+
+    /// Serves. It returns only with an error.
+    pub fn run(mut self) -> Result<()> {
+        let mut events = Vec::new();
+        loop {
+            match self.queue.wait(&mut events, EVENTS, None) {
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno).context("wait"),
+            }
+            self.happened.extend(events.drain(..));
+            while let Some(event) = self.happened.pop_front() {
+                match event.kind {
+                    Kind::Accept => self.accept()?,
+                    Kind::Receive | Kind::Room => self.go_on(event.handle)?,
+                    Kind::End => self.end(event.handle),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) -> Result<()> {
+        let no_delay = Setting::NoDelay(true);
+        loop {
+            let accepted = if self.setup {
+                self.queue
+                    .accept_with_data(self.listener, &[no_delay], MAX_HEAD, 0)
+            } else {
+                let accepted = self.queue.accept(self.listener, 0);
+                accepted.map(|handle| (handle, None))
+            };
+            let (handle, first) = match accepted {
+                Ok(accepted) => accepted,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(errno) => return Err(errno).context("accept"),
+            };
+            let mut connection = Connection::default();
+            if let Some(view) = first {
+                let bytes = view.bytes()?.iter();
+                connection.input = bytes.map(|byte| byte.load(Ordering::Relaxed)).collect();
+                self.queue.release(view)?;
+            }
+            self.connections.insert(handle, connection);
+            if !self.setup {
+                // A connection that is over already says so by its events.
+                let _ = self.queue.set(handle, no_delay);
+            }
+            self.go_on(handle)?;
+        }
+    }
+
+    /// Does all that can be done for a connection now.
+    fn go_on(&mut self, handle: Handle) -> Result<()> {
+        // Of one that is closed there may be an event among those that were taken before.
+        while let Some(connection) = self.connections.get_mut(&handle) {
+            match connection.next(&self.site) {
+                Next::Answer => {
+                    if !self.answer(handle)? {
+                        return Ok(());
+                    }
+                }
+                Next::Receive => match self.queue.recv(handle, &mut self.buffer) {
+                    Ok(read @ 1..) => connection.take(&self.buffer[..read]),
+                    Err(Errno::AGAIN) => return Ok(()),
+                    Ok(_) | Err(_) => self.end(handle),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a piece of what answers. False: there is no room for more now.
+    fn answer(&mut self, handle: Handle) -> Result<bool> {
+        let Some(connection) = self.connections.get_mut(&handle) else {
+            return Ok(true);
+        };
+        let Some((answer, sent, then)) = &mut connection.answer else {
+            return Ok(true);
+        };
+        let (back, piece) = (self.way.back(), self.piece);
+        let taken = self
+            .site
+            .send(&mut self.queue, handle, answer, *sent, piece, back);
+        match taken {
+            Ok(taken) => *sent += taken,
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::TIMEDOUT) => {
+                self.end(handle);
+                return Ok(true);
+            }
+            Err(errno) => return Err(errno).context("send"),
+        }
+        let is_whole = *sent == answer.len();
+        let is_last = is_whole && *then == Then::Close;
+        if is_whole {
+            connection.answer = None;
+        }
+        if self.way.is_synchronous() {
+            self.wait_until_left(handle)?;
+        }
+        if is_last {
+            self.end(handle);
+        }
+        Ok(true)
+    }
+
+    /// Waits until a send has left, or its connection is over: then it comes back, too.
+    fn wait_until_left(&mut self, handle: Handle) -> Result<()> {
+        let mut events = Vec::new();
+        loop {
+            self.queue.wait(&mut events, EVENTS, None)?;
+            let is_back = |event: &Event| event.kind == Kind::Sent && event.handle == handle;
+            let was_back = events.iter().any(is_back);
+            self.happened.extend(events.drain(..));
+            if was_back {
+                return Ok(());
+            }
+        }
+    }
+
+    fn end(&mut self, handle: Handle) {
+        if self.connections.remove(&handle).is_some() {
+            // It is there, since we have it.
+            let _ = self.queue.close(handle);
+        }
+    }
+}
+
+impl Connection {
+    fn take(&mut self, bytes: &[u8]) {
+        let skipped = self.skipped.min(bytes.len());
+        self.skipped -= skipped;
+        self.input.extend_from_slice(&bytes[skipped..]);
+    }
+
+    /// What there is to do; if that is to answer, the answer is under way.
+    fn next(&mut self, site: &Site) -> Next {
+        if self.answer.is_some() {
+            return Next::Answer;
+        }
+        let found = match request::parse(&self.input, None) {
+            Ok(None) => return Next::Receive,
+            Ok(Some((request, length))) => {
+                let rest = self.input.split_off(length);
+                self.input.clear();
+                self.skipped = request.body as usize;
+                self.take(&rest);
+                answer(site, &request).ok_or(404)
+            }
+            Err(Refused(status)) => Err(status),
+        };
+        let refused = |status| {
+            let refusal = site.refusal(status).or_else(|| site.refusal(400));
+            refusal.map(|refusal| (refusal, 0, Then::Close))
+        };
+        self.answer = match found {
+            Ok((answer, then)) => Some((answer, 0, then)),
+            Err(status) => refused(status),
+        };
+        Next::Answer
+    }
+}
+
+fn answer(site: &Site, request: &Request) -> Option<(Answer, Then)> {
+    let then = match request.keep_alive {
+        true => Then::Stay,
+        false => Then::Close,
+    };
+    let found = site.find(&request.target, then)?;
+    let answer = match request.method {
+        Method::Head => found.without_body(),
+        _ => found,
+    };
+    Some((answer, then))
+}
