@@ -33,6 +33,7 @@ mod stop;
 mod subject;
 mod supervisor;
 mod top;
+mod trace;
 mod whole_file;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -68,6 +69,7 @@ enum Command {
     Reload(reload::Args),
     Explain(explain::Args),
     Capture(capture::Args),
+    Trace(trace::Args),
     Divert(divert::Args),
     Plan(Box<plan::Args>),
     Respond(Box<respond::Args>),
@@ -128,6 +130,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Reload(args) => reload::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Capture(args) => capture::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Divert(args) => divert::run(args),
         Command::Plan(args) => plan::run(*args),
         Command::Respond(args) => respond::run(*args),

@@ -36,6 +36,7 @@ use crate::netfilter::Policy;
 use crate::poller::{Poller, Source};
 use crate::slow::control::Proof;
 use crate::stats::Counters;
+use crate::trace::Course;
 
 /// Orders that can be under way.
 const ORDERS: usize = 1024;
@@ -203,6 +204,8 @@ pub enum Ask {
     },
     /// Copy the packets that pass.
     Capture(Box<Capture>),
+    /// Follow these sends, or none any more.
+    Trace(Option<Box<Course>>),
     /// Call a responder's program.
     Respond {
         /// The interface that is meant.
@@ -350,6 +353,8 @@ pub enum Told {
         /// How many connections with other machines, and within this one.
         connections: [usize; 2],
     },
+    /// What was kept of the sends that were followed before.
+    Traced(Option<Box<Course>>),
     /// What has changed, and the limits that hold now.
     Reloaded(Box<(Changes, Limits)>),
     /// As asked.

@@ -10,7 +10,7 @@
 //! | [`poller`] | what each half sleeps on |
 //! | [`netfilter`] | what rules say that the kernel does not apply to what is steered |
 //! | [`network`] | next hops, own addresses, steering; asked of the [`kernel`](slow::kernel) |
-//! | [`capture`], [`stats`], [`sockets`] | what people see |
+//! | [`capture`], [`stats`], [`sockets`], [`trace`] | what people see |
 //! | [`config`] | what can be set, and every limit |
 //!
 //! Hosts are not trusted: what they submit is copied, then checked, and a breach ends their session
@@ -32,6 +32,7 @@ pub mod slow;
 pub mod sockets;
 pub mod start;
 pub mod stats;
+pub mod trace;
 
 pub use config::{Config, ConfigError};
 pub use fast::worker::Worker;

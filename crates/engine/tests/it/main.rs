@@ -34,6 +34,7 @@ mod shut_down;
 mod strangers;
 mod telling;
 mod tickets;
+mod tracing;
 mod versions;
 mod waits;
 mod workers;

@@ -188,7 +188,7 @@ pub fn request(known: &Known, script: &mut Script<'_>) -> Request {
             filter: text(script),
         },
         30 | 31 => Request::File,
-        _ => match script.below(5) {
+        _ => match script.below(7) {
             0 => Request::Respond {
                 interface: script.number() as u32,
                 endpoints: vec![(ip(script), script.number() as u16, [0, 0]); script.below(9)],
@@ -201,6 +201,10 @@ pub fn request(known: &Known, script: &mut Script<'_>) -> Request {
             },
             2 => Request::Undivert,
             3 => Request::Diverter,
+            4 => Request::Trace {
+                sends: script.number() as u32,
+            },
+            5 => Request::Traced,
             _ => Request::Reload,
         },
     }

@@ -3,6 +3,7 @@
 use super::admission::{AdmissionCounts, AdmissionPolicy};
 use super::facts::{ConnInfo, Explanation, Metric, SocketRow};
 use super::ticket::Carried;
+use super::traced::Traced;
 use super::way::{EngineFacts, Way};
 use crate::{ConnRef, Versions};
 use serde::{Deserialize, Serialize};
@@ -165,6 +166,15 @@ pub enum Request {
         /// Which packets; empty for all.
         filter: String,
     },
+    /// Keep, from now on, when the engine does what of the next sends of one connection: the first that sends. The
+    /// answer is [`Reply::Done`]. Since version 7.
+    Trace {
+        /// How many sends.
+        sends: u32,
+    },
+    /// Keep no more of that, and say what was kept. The answer is [`Reply::Traced`]; what one message has no room
+    /// for is told when this is asked again. Since version 7.
+    Traced,
     /// Call a program of the stateless responder for some endpoints of this engine's interface,
     /// until this connection is closed. The program comes along with the first such request; more
     /// requests add endpoints. The answer is [`Reply::Done`].
@@ -284,6 +294,13 @@ pub enum Reply {
     },
     /// What became of the sockets of a process.
     Explained(Vec<Explanation>),
+    /// When the engine did what of some sends, in the order in which it did it.
+    Traced {
+        /// The moments.
+        moments: Vec<Traced>,
+        /// There are more to ask for.
+        more: bool,
+    },
     /// The name of the program of the user's that is called, and its number in the kernel.
     Diverted(Option<(String, u32)>),
     /// The configuration was read and is right. Settings by their full names.

@@ -12,6 +12,7 @@ mod families;
 mod farewell;
 mod messages;
 pub mod ticket;
+mod traced;
 mod way;
 
 pub use admission::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
@@ -20,6 +21,7 @@ pub use facts::{BbrInfo, ConnInfo, Explanation, Histogram, Metric, MetricKind, P
 pub use farewell::{Farewell, KNOCK};
 pub use messages::{Reply, Request, VERSION};
 pub use ticket::Carried;
+pub use traced::{Moment, Traced};
 pub use way::{EngineFacts, Neighbour, Way};
 
 use std::env;

@@ -60,7 +60,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.send_buffer = update.send_buffer;
         match conn.family.as_mut() {
             Some(family) => family.acknowledged(update.acked),
-            None => conn.acked = update.acked - conn.acked_for_others,
+            None => {
+                conn.acked = update.acked - conn.acked_for_others;
+                if progressed && self.trace.is_on() {
+                    self.trace.acknowledged(id, conn.acked);
+                }
+            }
         }
         conn.flags.peer_closed = update.peer_closed;
         if update.connected && !conn.flags.connected {
@@ -205,7 +210,25 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Err(reason) => self.breaches.push((id, reason)),
             }
         }
+        if any && self.trace.is_on() {
+            self.trace_told();
+        }
         any
+    }
+
+    /// What the host of the connection whose sends are followed knows by now.
+    #[cold]
+    fn trace_told(&mut self) {
+        let Some(id) = self.trace.conn() else {
+            return;
+        };
+        match self.connections.get(id) {
+            Some(conn) => {
+                let left = conn.departures.as_ref().map(|it| it.told);
+                self.trace.told(left, conn.told_acked);
+            }
+            None => self.trace.gone(),
+        }
     }
 
     pub(super) fn post_completions_of(&mut self, id: SessionId) -> Result<bool, EndReason> {
@@ -277,20 +300,25 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Rings the doorbells of the hosts that sleep and wait for what was told.
     pub(super) fn ring(&mut self) {
-        self.ring_each(Session::ring);
+        self.ring_each(Session::ring, false);
     }
 
     /// Rings the doorbells of the hosts that sleep, also for what could wait until now.
     pub(super) fn ring_later(&mut self) {
-        self.ring_each(Session::ring_later);
+        self.ring_each(Session::ring_later, true);
     }
 
-    fn ring_each(&mut self, ring: impl Fn(&mut Session) -> u64) {
+    fn ring_each(&mut self, ring: impl Fn(&mut Session) -> u64, is_all: bool) {
+        let before = self.counters.doorbells;
         self.sessions.each_awake(|_, session| {
             if session.ended.is_none() {
                 self.counters.doorbells += ring(session);
             }
         });
+        if self.trace.is_on() {
+            let rung = self.counters.doorbells != before;
+            self.trace.rings(rung, is_all);
+        }
     }
 }
 

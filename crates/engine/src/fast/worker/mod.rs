@@ -76,6 +76,7 @@ use crate::fast::session::{EndReason, Sessions};
 use crate::netfilter::Policy;
 use crate::network::{HeldFrames, Network, Paths};
 use crate::stats::Counters;
+use crate::trace::Trace;
 
 use self::endings::Ending;
 use self::fair::Sharing;
@@ -141,6 +142,7 @@ pub struct Worker<D, N> {
     placement: Placement,
     scratch: Area,
     captures: Captures,
+    trace: Trace,
     /// Connections whose route has just been found to carry less than the link.
     narrow: Vec<(tcp::ConnId, u16)>,
     /// Connections of which something has left, or was submitted, whose programs mind how much.
@@ -255,6 +257,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             core_time: CoreTime::default(),
             scratch: Area::private("scratch", SCRATCH),
             captures: Captures::default(),
+            trace: Trace::default(),
             narrow: Vec::new(),
             leaving: Vec::new(),
             stride: Stride::default(),

@@ -254,6 +254,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Err(CaptureError::TooMany) => return Err(Refused::TooManyCaptures),
                 Err(_) => return Err(Errno::INVAL.into()),
             },
+            Ask::Trace(course) => Told::Traced(match course {
+                Some(course) => self.trace.begin(course, self.common.clock),
+                None => self.trace.end(),
+            }),
             Ask::Respond {
                 interface,
                 program,

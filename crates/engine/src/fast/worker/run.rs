@@ -167,6 +167,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             now = woken.at;
             // To fall asleep is no part of a turn.
             self.core_time.skip();
+            if self.trace.is_on() {
+                self.trace.awake(now);
+            }
             self.woke();
             state.last_look = now;
             self.look(&mut state, now, woken.by_bell);

@@ -126,6 +126,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn let_leave(&mut self) {
         self.core_time.count();
         self.device.flush();
+        if self.trace.is_on() {
+            self.trace.handed();
+        }
         if let Some(spent) = self.core_time.count() {
             self.counters.flush_core_times.record(spent);
         }
@@ -145,6 +148,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             counters: &mut self.counters,
             scratch: &self.scratch,
             captures: &mut self.captures,
+            trace: &mut self.trace,
             narrow: &mut self.narrow,
             leaving: &mut self.leaving,
             netfilter: (!self.netfilter.cuts.is_empty()).then_some(&self.netfilter),

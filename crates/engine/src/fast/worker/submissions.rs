@@ -359,6 +359,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                     if conn.departures.is_some() {
                         self.leaving.push(conn_id);
                     }
+                    if self.trace.is_on() {
+                        self.trace.taken(conn_id, extent.len, conn.sent);
+                    }
                 }
                 self.charge_or_end(id, conn_id);
             }

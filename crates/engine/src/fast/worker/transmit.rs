@@ -20,6 +20,7 @@ use crate::fast::memory::Memory;
 use crate::netfilter::{self, Policy};
 use crate::network::{HeldFrames, Later, Network, PathId, Paths, Reach};
 use crate::stats::{Counters, Drop};
+use crate::trace::Trace;
 
 use super::local::came_through_queue;
 use super::payload::{self, Findings, NoPayload};
@@ -70,6 +71,7 @@ pub(super) struct Sink<'a, D, N> {
     /// Where the pieces of a large send that are too many are put together.
     pub scratch: &'a Area,
     pub captures: &'a mut Captures,
+    pub trace: &'a mut Trace,
     /// Connections whose route states the largest packet, to be told to the TCP.
     pub narrow: &'a mut Vec<(ConnId, u16)>,
     /// Connections that send something whose programs mind what has left.
@@ -431,7 +433,12 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
         }
         let sent = self.send(now, out);
         match sent {
-            Ok(()) => self.room.use_for(out.payload_len),
+            Ok(()) => {
+                self.room.use_for(out.payload_len);
+                if self.trace.is_on() {
+                    self.trace.built(out.conn, out.payload_len);
+                }
+            }
             // To find out that part of a file is not in memory can take the kernel as long as anything.
             Err(SinkFull) if self.findings.refused.is_some() => self.room.use_up(),
             Err(SinkFull) => {}

@@ -154,6 +154,10 @@ pub enum Pending {
         /// All, some at a time.
         all: bool,
     },
+    /// To follow sends.
+    Trace,
+    /// What was kept of sends.
+    Traced,
     /// What a process has.
     Explain(u32),
     /// To call a responder's program.

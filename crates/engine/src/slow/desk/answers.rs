@@ -213,6 +213,7 @@ impl Desk {
             }),
             (Told::Way(way), _) => Reply::Way(way),
             (Told::Stats(snapshot), _) => self.some_metrics(&snapshot),
+            (Told::Traced(course), Pending::Traced) => self.first_traced(course),
             (Told::Reloaded(changed), _) => {
                 let (changes, limits) = *changed;
                 self.reloaded(&changes, limits);

@@ -25,15 +25,16 @@ mod reload;
 mod requests;
 mod sockets;
 mod sums;
+mod traces;
 mod versions;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use queue_pair::Versions;
-use queue_pair::control::ChannelError;
+use queue_pair::control::{ChannelError, Traced};
 use rustix::time::Timespec;
 
 use crate::config::{Config, Limits, Reload};
@@ -127,6 +128,8 @@ pub struct Desk {
     followed: Followed,
     /// Which listeners' new connections go to the kernel.
     placing: Placing,
+    /// What was kept of sends and not told yet.
+    traced: VecDeque<Traced>,
     /// The program of the user's that is called: its name and its number in the kernel.
     diverter: Option<(String, u32)>,
     /// Reads the configuration again.
@@ -185,6 +188,7 @@ impl Desk {
             rests: Rests::default(),
             followed: Followed::default(),
             placing: Placing::default(),
+            traced: VecDeque::new(),
             diverter: None,
             reread: None,
             netfilter: Netfilter::default(),

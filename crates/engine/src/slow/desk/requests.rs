@@ -36,9 +36,9 @@ const MAX_TEXT: usize = 256;
 pub(super) type Refusal = (Errno, String);
 
 /// What the fast half is to do, and what waits for its answer.
-type Prepared = Result<(Ask, Pending), Refusal>;
+pub(super) type Prepared = Result<(Ask, Pending), Refusal>;
 
-fn refuse<T>(errno: Errno, message: impl Into<String>) -> Result<T, Refusal> {
+pub(super) fn refuse<T>(errno: Errno, message: impl Into<String>) -> Result<T, Refusal> {
     Err((errno, message.into()))
 }
 
@@ -136,6 +136,11 @@ impl Desk {
             }
             Request::Diverter => {
                 let reply = Reply::Diverted(self.diverter.clone());
+                return self.control.reply(slot, &reply, Fds::new());
+            }
+            // Of what was kept the rest is here.
+            Request::Traced if self.has_traced() && self.privileged(slot).is_ok() => {
+                let reply = self.more_traced();
                 return self.control.reply(slot, &reply, Fds::new());
             }
             _ => {}
@@ -364,6 +369,14 @@ impl Desk {
                 let capture = Capture::new(&filter, socket, &self.facts.interface)
                     .map_err(|error| (Errno::INVAL, error.to_string()))?;
                 (Ask::Capture(Box::new(capture)), Pending::Facts)
+            }
+            Request::Trace { sends } => {
+                self.privileged(slot)?;
+                self.prepare_trace(sends)?
+            }
+            Request::Traced => {
+                self.privileged(slot)?;
+                (Ask::Trace(None), Pending::Traced)
             }
             Request::Respond {
                 interface,
