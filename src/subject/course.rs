@@ -1,11 +1,12 @@
-//! The course of single sends: when each was called, when the call returned, and when the program knew that its peer
-//! has it; by the wall clock, which the engine's captures and the peer go by, too.
+//! The course of single sends: when each was called, when it was submitted and when the call returned, and when the
+//! program knew that its peer has it; by the clock that the engine's traces and the peer go by, too.
 
 use super::sender::{Sender, Way};
+use ::lab::clock;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Send now and then, and tell the moments
 #[derive(clap::Args)]
@@ -27,30 +28,30 @@ pub struct Args {
 /// Before each send, so that nothing else is under way, and nobody asleep or awake because of the last.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Sends, and says when what happened, in nanoseconds since 1970.
+/// Sends, and says when what happened, in nanoseconds.
 pub fn run(args: &Args) -> Result<Value> {
     let mut sender = Sender::connect(args.to, args.way, args.size as usize, true)?;
-    let (mut called, mut returned, mut known) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut called, mut submitted) = (Vec::new(), Vec::new());
+    let (mut returned, mut known) = (Vec::new(), Vec::new());
     for _ in 0..args.sends {
         std::thread::sleep(PAUSE);
-        called.push(now()?);
+        called.push(clock::now());
         sender.send()?;
+        submitted.push(clock::now());
         if sender.is_synchronous() {
             sender.settle()?;
         }
-        returned.push(now()?);
+        returned.push(clock::now());
         sender.settle()?;
-        known.push(now()?);
+        known.push(clock::now());
         sender.answer()?;
     }
-    // Of a socket a program knows that only by what its peer says.
-    let known = (args.way != Way::Sockets).then_some(known);
-    Ok(json!({ "called": called, "returned": returned, "known": known }))
-}
-
-fn now() -> Result<u64> {
-    let since = SystemTime::UNIX_EPOCH.elapsed()?;
-    Ok(u64::try_from(since.as_nanos())?)
+    let (submitted, known) = match args.way {
+        // What is in a call is not seen from here, and only its peer tells a program what became of it.
+        Way::Sockets => (None, None),
+        _ => (Some(submitted), Some(known)),
+    };
+    Ok(json!({ "called": called, "submitted": submitted, "returned": returned, "known": known }))
 }
 
 #[cfg(test)]
@@ -98,6 +99,6 @@ mod tests {
                 .zip(&called[1..])
                 .all(|(back, next)| back + 2_000_000 <= *next)
         );
-        assert!(found["known"].is_null());
+        assert!(found["known"].is_null() && found["submitted"].is_null());
     }
 }

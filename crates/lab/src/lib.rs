@@ -5,8 +5,8 @@
 //! its owner ends: on drop, on Ctrl-C, on SIGKILL.
 #![forbid(unsafe_code)]
 
-pub mod captured;
 pub mod catalogue;
+pub mod clock;
 pub mod connections;
 pub mod cores;
 pub mod experiment;

@@ -194,6 +194,25 @@ impl Outboard {
         Ok(serde_json::from_str(&text)?)
     }
 
+    /// Has the engine follow so many sends, of the connection that sends first.
+    pub fn trace(&self, sends: u64) -> Result<()> {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(["trace", "begin", "--sends", &sends.to_string()])
+            .env("OUTBOARD_SOCKET", &self.socket);
+        tool::output(&mut command, "outboard trace begin").map(drop)
+    }
+
+    /// What it did of them, and when. It follows no more.
+    pub fn traced(&self) -> Result<Vec<Traced>> {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(["trace", "end", "--json"])
+            .env("OUTBOARD_SOCKET", &self.socket);
+        let text = tool::output(&mut command, "outboard trace end")?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
     /// A program to be run on the engine.
     pub fn on_engine(&self, world: &World, name: impl AsRef<OsStr>) -> Program {
         self.command(world, "run").arg("--").arg(name)
@@ -210,6 +229,17 @@ impl Outboard {
         let metrics = metrics.as_array().context("no list of metrics")?;
         Ok(metrics.iter().filter_map(Counter::read).collect())
     }
+}
+
+/// What the engine did of a send.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Traced {
+    /// What, as `outboard trace end --json` calls it.
+    pub moment: String,
+    /// When, by the [clock](crate::clock) of everybody.
+    pub at: u64,
+    /// Bytes of all sends that it is of, up to this one.
+    pub bytes: u64,
 }
 
 /// One counter of the engine's.
