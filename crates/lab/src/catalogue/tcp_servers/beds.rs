@@ -14,6 +14,12 @@ pub(super) const PLACES: [(&str, usize); 2] = [
     ("on the other core", CLIENT_CORE),
 ];
 
+/// The core of the engine in this place.
+pub(super) fn core_of(place: &str) -> Option<usize> {
+    let known = PLACES.iter().find(|(name, _)| *name == place);
+    known.map(|(_, core)| *core)
+}
+
 /// A place in the source.
 pub(super) fn cited(place: &str) -> Citation {
     Citation {

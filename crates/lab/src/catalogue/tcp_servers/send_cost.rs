@@ -1,8 +1,11 @@
 //! 001, section 6.2.2: what a send costs the program that makes it, by its size.
 
+use super::super::bed::SERVER_CORE;
 use super::super::{Entry, Extent, Setup};
+use super::beds::core_of;
 use super::{ASYNCHRONOUS, REGISTERED, SENDS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
 use super::{Beds, PLACE, PLACES, cited, number, peer, read, subject, subjects};
+use crate::cores;
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use anyhow::{Context, Result, bail};
@@ -34,6 +37,10 @@ const PARTS: [(&str, &str); 4] = [
 ];
 const SENDER: &str = "CPU of the sender, a send";
 const ENGINE: &str = "CPU of the engine, a send";
+const LOOKING: &str = "looking of the engine, a send";
+/// The cost of a send and what the engine does for it, beside each other in one unit.
+const HOST_CYCLES: &str = "cycles at the host, a send";
+const ENGINE_CYCLES: &str = "cycles of the engine, a send";
 /// What a report calls each and how the program is told of it; and how many sends a batch has: what waits
 /// for each send has one.
 const SUBJECTS: [((&str, &str), usize); 7] = [
@@ -79,6 +86,12 @@ fn declare(extent: Extent) -> Experiment {
         let course = Picture::course(title, "part", "ns", &PARTS.map(|(name, _)| name));
         course.log_y().at(SIZE, &size).at(PLACE, apart)
     };
+    let beside = |size: f64| {
+        let size = size.to_string();
+        let title = format!("Cycles of a send of {size} bytes: at the host, and of the engine");
+        let course = Picture::course(title, "where", "cycles", &[HOST_CYCLES, ENGINE_CYCLES]);
+        course.log_y().at(SIZE, &size).at(PLACE, apart)
+    };
     Experiment {
         name: ENTRY.name.into(),
         title: "What a send costs its program".into(),
@@ -96,7 +109,12 @@ fn declare(extent: Extent) -> Experiment {
             follows another one at once: the call, the look at the connection, the cookie, the copy if there is one. \
             The doorbell is what the first send of a batch takes more, spread over the batch: it wakes an engine that \
             sleeps, and finds caches that have cooled; synchronously every send is a first one. The source's SendWait \
-            stands beside it: until its network had taken the request."),
+            stands beside it: until its network had taken the request. \
+            Beside the cost at the host stands the engine's: the time of its turns that found something to do, by its \
+            own account, over all sends; the answers are in it, and whoever took the core from it meanwhile. Its \
+            looking for work stands apart, since that is spent whether anybody sends or not. Cycles are both times at \
+            the rate of the core, as the kernel tells it (/proc/cpuinfo): on a virtual machine that of its time stamp \
+            counter."),
         roles: "the sender on core 0, its peer on core 1; the engine on either".into(),
         axes: vec![
             Axis::of_numbers(SIZE, "B", sizes),
@@ -115,13 +133,19 @@ fn declare(extent: Extent) -> Experiment {
             Measure::new(WAITING, "ns"),
             Measure::new(SENDER, "ns"),
             Measure::new(ENGINE, "ns"),
+            Measure::new(LOOKING, "ns"),
+            Measure::new(HOST_CYCLES, "cycles"),
+            Measure::new(ENGINE_CYCLES, "cycles"),
         ],
         pictures: vec![
             picture("Cost of a send (001, figure 6.1)", COST),
+            beside(sizes[0]),
+            beside(sizes[sizes.len() - 1]),
             parts(sizes[0]),
             parts(sizes[sizes.len() - 1]),
             picture("CPU of the sender, a send", SENDER),
             picture("CPU of the engine, a send", ENGINE),
+            picture("Cycles of the engine, a send", ENGINE_CYCLES),
         ],
         findings: findings(),
         claims: vec![
@@ -195,9 +219,13 @@ impl Bench for SendCost {
             )
         })?;
         let found = read(&printed)?;
+        let call = number(&found, "call_ns")?;
         let mut sample = Sample::default()
-            .with(COST, number(&found, "call_ns")?)
+            .with(COST, call)
             .with(SENDER, number(&found, "cpu_ns")?);
+        if let Some(rate) = cores::rate(SERVER_CORE) {
+            sample = sample.with(HOST_CYCLES, cycles(call, rate));
+        }
         if way != SOCKETS {
             for (part, name) in PARTS {
                 sample = sample.with(part, number(&found, name)?);
@@ -209,10 +237,21 @@ impl Bench for SendCost {
                 bail!("the connection was not on the engine");
             }
             let sends = number(&found, "all_sends")?;
-            sample = sample.with(ENGINE, 1e9 * engine.busy / sends);
+            let each = 1e9 * engine.busy / sends;
+            sample = sample
+                .with(ENGINE, each)
+                .with(LOOKING, 1e9 * engine.looking / sends);
+            if let Some(rate) = core_of(at.word(PLACE)?).and_then(cores::rate) {
+                sample = sample.with(ENGINE_CYCLES, cycles(each, rate));
+            }
         }
         Ok(sample)
     }
+}
+
+/// Cycles in so many nanoseconds, at so many a second.
+fn cycles(nanoseconds: f64, rate: f64) -> f64 {
+    nanoseconds * rate / 1e9
 }
 
 /// Tables 6.2 and 6.3, whose figures are microseconds.
@@ -274,7 +313,12 @@ const ASYNCHRONOUS_PARTS: [(f64, [f64; 4]); 4] = [
 
 #[cfg(test)]
 mod tests {
-    use super::{ASYNCHRONOUS_PARTS, COST, PARTS, SYNCHRONOUS_PARTS, findings};
+    use super::{ASYNCHRONOUS_PARTS, COST, PARTS, SYNCHRONOUS_PARTS, cycles, findings};
+
+    #[test]
+    fn a_nanosecond_has_as_many_cycles_as_a_core_makes_in_it() {
+        assert_eq!(cycles(100.0, 2.6e9), 260.0);
+    }
 
     /// The parts of table 6.3 are the whole of table 6.2, but for what the source lost in rounding.
     #[test]
