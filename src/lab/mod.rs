@@ -26,6 +26,8 @@ pub struct Args {
 enum Experiment {
     List(shaped::List),
     Run(shaped::Run),
+    TcpServers(shaped::TcpServers),
+    All(shaped::All),
     Report(results::Report),
     Compare(results::Compare),
     Installed(Installed),
@@ -229,6 +231,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     crate::rights::check("lab")?;
     match args.experiment {
         Experiment::Run(args) => shaped::run(&args),
+        Experiment::TcpServers(args) => args.run(),
+        Experiment::All(args) => args.run(),
         Experiment::Installed(args) => run_installed(&args),
         Experiment::Goodput(args) => run_goodput(&args),
         Experiment::Stateless(args) => run_stateless(&args),

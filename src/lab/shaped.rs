@@ -44,15 +44,43 @@ pub struct Run {
     /// know of their engine; all: every one whose programs are installed
     #[arg(value_name = "NAME", required_unless_present = "resume")]
     names: Vec<String>,
+    /// Go on with the run in this directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "log", "seed"])]
+    resume: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// The whole of document 001 about programs that know of their engine: as `lab run tcp-servers`
+///
+/// One directory has a report for each experiment (`lab list` names them), and a page for all. Needs root, and the
+/// programs that are compared.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  sudo outboard lab tcp-servers --quick")]
+pub struct TcpServers {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Every experiment whose programs are installed: as `lab run all`
+///
+/// One directory has a report for each experiment, and a page for all. Needs root.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  sudo outboard lab all --quick --into first-impressions")]
+pub struct All {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// How experiments are run.
+#[derive(clap::Args)]
+struct Options {
     /// A first impression: fewer levels, rounds and seconds
     #[arg(long)]
     quick: bool,
     /// Where directories of runs are made: NAME-1, NAME-2 and so on; those of a group are in that of the group
     #[arg(long, value_name = "DIR", default_value = "outboard-lab")]
     into: PathBuf,
-    /// Go on with the run in this directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "log", "seed"])]
-    resume: Option<PathBuf>,
     /// Only these levels of an axis; of the axis "subject", only these subjects
     #[arg(long, value_name = "AXIS=LEVEL", value_parser = only)]
     only: Vec<(String, String)>,
@@ -104,13 +132,35 @@ pub fn list() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs them.
+impl TcpServers {
+    /// Runs them.
+    pub fn run(&self) -> Result<ExitCode> {
+        let stop = stop_by_signals()?;
+        start(&["tcp-servers"], &self.options, &stop)
+    }
+}
+
+impl All {
+    /// Runs them.
+    pub fn run(&self) -> Result<ExitCode> {
+        let stop = stop_by_signals()?;
+        start(&[ALL], &self.options, &stop)
+    }
+}
+
+/// Runs what is named, or goes on with a run.
 pub fn run(args: &Run) -> Result<ExitCode> {
     let stop = stop_by_signals()?;
     if let Some(path) = &args.resume {
         let mut directory = Directory::open(path)?;
         let entry = catalogue::find(&directory.header().experiment.name)?;
-        let is_good = go(entry, &mut directory, args.limit, &stop, Place::ALONE)?;
+        let is_good = go(
+            entry,
+            &mut directory,
+            args.options.limit,
+            &stop,
+            Place::ALONE,
+        )?;
         // The page of its group, if it is of one, says what it says.
         if let Some(above) = path.parent()
             && let Some(group) = Group::open(above)?
@@ -119,9 +169,13 @@ pub fn run(args: &Run) -> Result<ExitCode> {
         }
         return Ok(code(is_good));
     }
-    let planned = plan(args)?;
+    start(&args.names, &args.options, &stop)
+}
+
+fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Result<ExitCode> {
+    let planned = plan(names, options)?;
     let replays = planned.iter().any(|part| part.entry.name == REPLAYS);
-    if args.log.is_some() && !replays {
+    if options.log.is_some() && !replays {
         bail!("--log is of {REPLAYS}: outboard lab run {REPLAYS} --log FILE");
     }
     let mut groups: Vec<(PathBuf, Group)> = Vec::new();
@@ -146,14 +200,14 @@ pub fn run(args: &Run) -> Result<ExitCode> {
                         experiments: members.map(|part| part.entry.name.to_owned()).collect(),
                         left_out: Vec::new(),
                     };
-                    groups.push((free(&args.into, name)?, made));
+                    groups.push((free(&options.into, name)?, made));
                     groups.len() - 1
                 }
             });
         }
         let path = match group {
             Some(group) => groups[group].0.join(entry.name),
-            None => free(&args.into, entry.name)?,
+            None => free(&options.into, entry.name)?,
         };
         let all = part.group.as_deref() == Some(ALL);
         let made = match entry.missing().filter(|_| all) {
@@ -164,7 +218,7 @@ pub fn run(args: &Run) -> Result<ExitCode> {
                     of: planned.len(),
                     later: planned[index + 1..].iter().map(Planned::takes).sum(),
                 };
-                go(entry, &mut directory, args.limit, &stop, place)
+                go(entry, &mut directory, options.limit, stop, place)
             }),
         };
         let error = match made {
@@ -223,17 +277,17 @@ impl Planned {
 }
 
 /// What is to be run, each once: whoever names a group and one of it means it once.
-fn plan(args: &Run) -> Result<Vec<Planned>> {
+fn plan(names: &[impl AsRef<str>], options: &Options) -> Result<Vec<Planned>> {
     let mut planned: Vec<Planned> = Vec::new();
-    for name in &args.names {
+    for name in names.iter().map(AsRef::as_ref) {
         let meant = catalogue::meant(name)?;
-        let group = catalogue::is_group(name).then(|| name.clone());
+        let group = catalogue::is_group(name).then(|| name.to_owned());
         for entry in meant {
             if planned.iter().all(|known| known.entry.name != entry.name) {
                 planned.push(Planned {
                     entry,
                     group: group.clone(),
-                    header: header(args, entry)?,
+                    header: header(options, entry)?,
                 });
             }
         }
@@ -288,33 +342,33 @@ fn go(
     Ok(!analysis.found.is_empty())
 }
 
-fn header(args: &Run, entry: &Entry) -> Result<Header> {
-    let extent = if args.quick {
+fn header(options: &Options, entry: &Entry) -> Result<Header> {
+    let extent = if options.quick {
         Extent::Quick
     } else {
         Extent::Full
     };
     let mut experiment = entry.declare(extent);
-    keep(&mut experiment, &args.only)?;
+    keep(&mut experiment, &options.only)?;
     let rules = entry.rules(extent);
     let mut settings = machine::settings();
-    if let Some(log) = args.log.as_ref().filter(|_| entry.name == REPLAYS) {
+    if let Some(log) = options.log.as_ref().filter(|_| entry.name == REPLAYS) {
         let whole = log.canonicalize();
         let whole = whole.with_context(|| format!("cannot open {}", log.display()))?;
         settings[LOG] = whole.to_string_lossy().into();
     }
-    let most_rounds = args.rounds.unwrap_or(rules.most_rounds);
+    let most_rounds = options.rounds.unwrap_or(rules.most_rounds);
     Ok(Header {
         experiment,
         rules: Rules {
             least_rounds: rules.least_rounds.min(most_rounds),
             most_rounds,
-            precision: args.precision / 100.0,
-            limit: args
+            precision: options.precision / 100.0,
+            limit: options
                 .limit
                 .map_or(rules.limit, |minutes| Duration::from_secs(60 * minutes)),
-            window: args.seconds.map_or(rules.window, Duration::from_secs),
-            seed: args.seed,
+            window: options.seconds.map_or(rules.window, Duration::from_secs),
+            seed: options.seed,
         },
         version: env!("OUTBOARD_VERSION").into(),
         settings,
@@ -392,7 +446,7 @@ fn stop_by_signals() -> Result<Arc<AtomicBool>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Run, keep, plan};
+    use super::{All, Options, Run, TcpServers, keep, plan};
     use ::lab::catalogue::{self, Extent, find};
     use clap::Parser;
 
@@ -402,11 +456,35 @@ mod tests {
         run: Run,
     }
 
+    fn told(names: &[impl AsRef<str>], options: &Options) -> Vec<(Option<String>, &'static str)> {
+        let each = plan(names, options).unwrap().into_iter();
+        each.map(|part| (part.group, part.entry.name)).collect()
+    }
+
     fn planned(names: &str) -> Vec<(Option<String>, &'static str)> {
         let words = ["run", "--quick"].into_iter().chain(names.split(' '));
-        let planned = plan(&Words::parse_from(words).run).unwrap();
-        let each = planned.into_iter();
-        each.map(|part| (part.group, part.entry.name)).collect()
+        let run = Words::parse_from(words).run;
+        told(&run.names, &run.options)
+    }
+
+    /// A group is a command of its own, and is told how to run as `run` is.
+    #[test]
+    fn groups_are_run_by_their_names() {
+        #[derive(Parser)]
+        enum Commands {
+            TcpServers(TcpServers),
+            All(All),
+        }
+        let words = ["--quick", "--rounds", "2", "--only", "subject=kernel"];
+        for name in ["tcp-servers", "all"] {
+            let parsed = Commands::parse_from(["lab", name].into_iter().chain(words));
+            let options = match &parsed {
+                Commands::TcpServers(args) => &args.options,
+                Commands::All(args) => &args.options,
+            };
+            assert!(options.quick && options.rounds == Some(2));
+            assert_eq!(options.only, [("subject".into(), "kernel".into())]);
+        }
     }
 
     #[test]
@@ -428,7 +506,7 @@ mod tests {
     #[test]
     fn what_is_to_come_takes_its_time() {
         let run = Words::parse_from(["run", "web", "echo", "--quick"]).run;
-        let planned = plan(&run).unwrap();
+        let planned = plan(&run.names, &run.options).unwrap();
         let entry = planned[1].entry;
         let (experiment, rules) = (&planned[1].header.experiment, &planned[1].header.rules);
         // Two cores, kernel and engine, a second and two around it, three rounds.

@@ -17,7 +17,7 @@ pub const ENTRY: Entry = Entry {
     source: "001",
     about: "a full server beside an engine whose core is weaker, and stronger, than its own",
     needs: &["nginx", "wrk", "taskset"],
-    seconds: (10, 1),
+    seconds: (8, 1),
     windows: 1,
     declare,
     open,

@@ -22,11 +22,13 @@ pub mod web_sends;
 mod web_server;
 pub mod web_variants;
 
+use super::{strength, workers};
 use beds::{Beds, PLACE, PLACES, cited};
 use sends::{ASYNCHRONOUS, REGISTERED, SENDS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, subjects};
 pub use subject::{number, read, subject};
 
-/// The names of this document's first experiments, in its order, and of the servers.
+/// The names of this document's first experiments, in its order, of the servers, and of what tells what engines that are
+/// weaker and stronger than their hosts are worth.
 pub const NAMES: &[&str] = &[
     channel::ENTRY.name,
     send_cost::ENTRY.name,
@@ -40,4 +42,6 @@ pub const NAMES: &[&str] = &[
     serve::ENTRY.name,
     uploads::ENTRY.name,
     key_value::ENTRY.name,
+    strength::ENTRY.name,
+    workers::ENTRY.name,
 ];
