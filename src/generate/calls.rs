@@ -1,6 +1,7 @@
 //! Manual pages of section 3, from the comments of `outboard.h` and `tcps.h`: one for each function, and one
 //! of each header with its types.
 
+use anyhow::{Result, ensure};
 use std::fmt::Write;
 
 const OUTBOARD: &str = include_str!("../../crates/capi/include/outboard.h");
@@ -11,6 +12,8 @@ struct Calls<'a> {
     names: Vec<&'a str>,
     declarations: Vec<String>,
     comment: String,
+    /// What threads may do with them.
+    threads: String,
     /// Which of the header's parts they stand in, and what is said there of all of them.
     part: usize,
 }
@@ -30,12 +33,18 @@ struct Header<'a> {
     types: Vec<&'a str>,
 }
 
+/// What begins, and of a function's comment ends, the rule for threads.
+const THREADS: &str = "Threads: ";
+
 /// Names and texts of the pages.
-pub fn pages() -> Vec<(String, String)> {
+///
+/// # Errors
+/// A function does not say what threads may do with it.
+pub fn pages() -> Result<Vec<(String, String)>> {
     let tcps = without_bodies(TCPS);
     let headers = [
-        read("outboard.h", "\\-loutboard", OUTBOARD),
-        read("tcps.h", "\\-loutboard \\-lpthread", &tcps),
+        read("outboard.h", "\\-loutboard", OUTBOARD)?,
+        read("tcps.h", "\\-loutboard \\-lpthread", &tcps)?,
     ];
     let mut pages = Vec::new();
     for header in &headers {
@@ -46,7 +55,7 @@ pub fn pages() -> Vec<(String, String)> {
             pages.extend(calls.names.iter().map(of));
         }
     }
-    pages
+    Ok(pages)
 }
 
 /// A header whose functions are in it, as if they were declared there. What is its own ends in `_`.
@@ -67,7 +76,7 @@ fn without_bodies(header: &str) -> String {
 }
 
 /// Takes a header apart. Blank lines are between its items.
-fn read<'a>(file: &'a str, libraries: &'a str, text: &'a str) -> Header<'a> {
+fn read<'a>(file: &'a str, libraries: &'a str, text: &'a str) -> Result<Header<'a>> {
     let mut header = Header {
         file,
         libraries,
@@ -91,17 +100,25 @@ fn read<'a>(file: &'a str, libraries: &'a str, text: &'a str) -> Header<'a> {
             }
         } else if rest.lines().any(|line| is_function(&line)) && !rest.starts_with("typedef") {
             let declarations = rest.split_inclusive(";\n").map(|one| one.trim().to_owned());
+            let names: Vec<&str> = rest.lines().filter_map(name).collect();
+            let (said, threads) = said.rsplit_once(THREADS).unwrap_or((&said, ""));
+            ensure!(
+                !threads.trim().is_empty(),
+                "{file}: {} says nothing of threads (\"{THREADS}...\" at the end of its comment)",
+                names.join(", ")
+            );
             header.calls.push(Calls {
-                names: rest.lines().filter_map(name).collect(),
+                names,
                 declarations: declarations.collect(),
-                comment: said,
+                comment: said.trim().to_owned(),
+                threads: threads.trim().to_owned(),
                 part: header.parts.len().saturating_sub(1),
             });
         } else if rest.starts_with("typedef") || rest.starts_with("enum") {
             header.types.push(item);
         }
     }
-    header
+    Ok(header)
 }
 
 /// The text of the comment that an item begins with, and the rest.
@@ -196,14 +213,16 @@ impl Calls<'_> {
         for (names, why) in all {
             let _ = writeln!(text, ".TP\n.B {}\n{}", plain(names), marked(why));
         }
-        for (title, beginning) in [("THREADS", "Threads: "), ("FORKS", "Forks: ")] {
-            let found = header
-                .about
-                .iter()
-                .find_map(|one| one.strip_prefix(beginning));
-            if let Some(said) = found {
-                let _ = writeln!(text, ".SH {title}\n{}", marked(said));
-            }
+        let of_all = |beginning| {
+            let mut about = header.about.iter();
+            about.find_map(|one| one.strip_prefix(beginning))
+        };
+        let _ = writeln!(text, ".SH THREADS\n{}", marked(&self.threads));
+        if let Some(said) = of_all(THREADS) {
+            let _ = writeln!(text, ".PP\n{}", marked(said));
+        }
+        if let Some(said) = of_all("Forks: ") {
+            let _ = writeln!(text, ".SH FORKS\n{}", marked(said));
         }
         let near = header.calls.iter().filter(|other| other.part == self.part);
         let near = near
@@ -278,4 +297,46 @@ fn plain(text: &str) -> String {
         _ => line.to_owned(),
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{pages, read};
+
+    const HEADER: &str = "/*\n * x.h: calls.\n *\n * Threads: all the same.\n */\n\n\
+        /* Does it. -EINVAL: it cannot.\n * Threads: any,\n * one at a time. */\nint ob_do(int how);\n\n\
+        /* Both. Threads: any. */\nint ob_one(void);\nint ob_other(void);\n";
+
+    #[test]
+    fn what_a_call_says_of_threads_stands_on_its_page_before_what_holds_for_all() {
+        let header = read("x.h", "", HEADER).unwrap();
+        let page = header.calls[0].page(&header);
+        assert!(
+            page.contains(".SH THREADS\nAny, one at a time.\n.PP\nAll the same.\n"),
+            "{page}"
+        );
+        assert!(page.contains(".B \\-EINVAL\nIt cannot.\n"), "{page}");
+        assert_eq!(header.calls[1].names, ["ob_one", "ob_other"]);
+        assert_eq!(header.calls[1].comment, "Both.");
+    }
+
+    /// So that none is added without: `outboard generate` makes no page then.
+    #[test]
+    fn a_call_that_says_nothing_of_threads_is_refused() {
+        for other in ["Both. */", "Both. Threads: */", "From any thread. */"] {
+            let text = HEADER.replace("Both. Threads: any. */", other);
+            let refused = read("x.h", "", &text).err().map(|error| error.to_string());
+            assert!(refused.unwrap().contains("ob_one, ob_other"), "{other}");
+        }
+    }
+
+    #[test]
+    fn every_call_of_ours_says_what_threads_may_do_with_it() {
+        let pages = pages().unwrap();
+        let of_calls = pages.iter().filter(|(name, _)| !name.contains(".h."));
+        for (name, page) in of_calls.clone() {
+            assert!(page.contains(".SH THREADS\n"), "{name}");
+        }
+        assert!(of_calls.count() > 60);
+    }
 }

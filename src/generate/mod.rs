@@ -28,7 +28,7 @@ pub fn run(args: Args, cli: &clap::Command) -> Result<ExitCode> {
     let configuration = made(&args.directory.join("man5"))?.join("outboard.toml.5");
     write(&configuration, &settings::page())?;
     let of_calls = made(&args.directory.join("man3"))?;
-    for (name, page) in calls::pages() {
+    for (name, page) in calls::pages()? {
         write(&of_calls.join(name), &page)?;
     }
     let documentation = made(&args.directory.join("commands"))?;

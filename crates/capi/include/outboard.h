@@ -4,12 +4,12 @@
  * Calls return 0, a count, or a negative error number of <errno.h>; errno itself is not touched.
  * A pointer that must not be NULL and is gives -EINVAL, a handle that is closed -EBADF.
  *
- * Threads: calls that take a context may be made from any thread at any time. A queue, and all that was
- * made in it, belongs to one thread at a time; a call that finds another under way in the same queue
- * returns -EBUSY. Only ob_wake and ob_queue_fd may be called at any time. Registered memory and files may
- * be used from any thread, and in several queues at once. What frees something (ob_detach, ob_queue_free,
- * ob_unregister, ob_unregister_file) comes when no other call will begin that names it. Nothing here may
- * be called from a signal handler.
+ * Threads: each call says what holds for it. Calls that take a context may be made from any thread at any time. A
+ * queue, and all that was made in it, belongs to one thread at a time; a call that finds another under way in
+ * the same queue, a wait included, returns -EBUSY. Only ob_wake and ob_queue_fd may be called at any time.
+ * Registered memory and files may be used from any thread, and in several queues at once. What frees something
+ * (ob_detach, ob_queue_free, ob_unregister, ob_unregister_file) comes when no other call will begin that names
+ * it. Nothing here may be called from a signal handler.
  *
  * Forks: the child must not use what its parent made, and makes a context of its own.
  */
@@ -217,61 +217,74 @@ typedef struct ob_span {
  * variable OUTBOARD_SOCKET names; `program` is shown to people (NULL: none). With OB_ANY an engine
  * that is away is found when it comes.
  * -ENOENT, -ECONNREFUSED: there is no engine (OB_ENGINE only). -EACCES: it is not for this user.
- * -EPROTONOSUPPORT: the two speak no version of the protocol in common. */
+ * -EPROTONOSUPPORT: the two speak no version of the protocol in common.
+ * Threads: any, at any time. */
 int ob_attach(ob_context **out, const char *engine, const char *program, int mode);
 
-/* Ends the relation. Queues and memory made with it stay usable until they are freed themselves. */
+/* Ends the relation. Queues and memory made with it stay usable until they are freed themselves.
+ * Threads: any, once no call of another names the context. */
 void ob_detach(ob_context *context);
 
-/* 1 if an engine is attached now, otherwise 0. */
+/* 1 if an engine is attached now, otherwise 0.
+ * Threads: any, several at once in a context. */
 int ob_is_attached(const ob_context *context);
 
 /* Why no engine is attached: 0 if one is. -EOPNOTSUPP: the context is OB_KERNEL. -ENOTCONN: it has gone.
- * Otherwise why it did not take the program, as ob_attach says. */
+ * Otherwise why it did not take the program, as ob_attach says.
+ * Threads: any, several at once in a context. */
 int ob_why_detached(const ob_context *context);
 
 /* Whether a connection to this address would be the engine's: 1, or 0 with the reason in `why`
- * (`size` bytes with the final 0; may be NULL). -ENETUNREACH and the like: there is no way. */
+ * (`size` bytes with the final 0; may be NULL). -ENETUNREACH and the like: there is no way.
+ * Threads: any, several at once in a context. */
 int ob_can_offload(const ob_context *context, const struct sockaddr *address, socklen_t len,
                    char *why, size_t size);
 
 /* What is known of the engine. It asks, which takes some microseconds. Without an engine, and with
- * OB_KERNEL, all is 0. */
+ * OB_KERNEL, all is 0.
+ * Threads: any, several at once in a context. */
 int ob_ctl(const ob_context *context, ob_engine *out);
 
 /* The way to an address, as the engine knows it. -ENOTCONN: there is no engine. -EOPNOTSUPP: it is not the
- * engine's way, or the engine is of an earlier version. -ENETUNREACH and the like: there is no way. */
+ * engine's way, or the engine is of an earlier version. -ENETUNREACH and the like: there is no way.
+ * Threads: any, several at once in a context. */
 int ob_neigh(const ob_context *context, const struct sockaddr *address, socklen_t len, ob_way *out);
 
 /* Doubts a way: as ob_neigh, for a program that has a reason, such as requests that nobody answers. The
  * kernel is asked to look at it again, and what it finds holds for all. -EAGAIN: too much is doubted by
- * all programs together. Errors as for ob_neigh. */
+ * all programs together. Errors as for ob_neigh.
+ * Threads: any, several at once in a context. */
 int ob_neigh_update(const ob_context *context, const struct sockaddr *address, socklen_t len,
                     ob_way *out);
 
-/* A queue without anything in it. -EMFILE, -ENFILE: there are no more descriptors. */
+/* A queue without anything in it. -EMFILE, -ENFILE: there are no more descriptors.
+ * Threads: any, several at once in a context. */
 int ob_queue_new(const ob_context *context, ob_queue **out);
 
 /* Closes all that a queue has, and frees it. NULL is nothing. For what was committed (ob_commit) and the kernel
  * has not taken yet it waits up to a second; connections whose peers have made no room by then are reset, so
- * that no stream ends as if it were whole. */
+ * that no stream ends as if it were whole.
+ * Threads: any, once no call of another names the queue, ob_wake included. */
 void ob_queue_free(ob_queue *queue);
 
 /* Listens on an address with room for `backlog` connections that were not accepted; SO_REUSEADDR is
  * set. Errors are those of bind(2) and listen(2); of an OB_ENGINE context also the engine's. What the engine
- * refuses otherwise, such as an address of another interface, the kernel serves alone: ob_get_info says why. */
+ * refuses otherwise, such as an address of another interface, the kernel serves alone: ob_get_info says why.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_listen(ob_queue *queue, const struct sockaddr *address, socklen_t len, unsigned backlog,
               uint64_t cookie, ob_handle *out);
 
 /* The next connection of a listener, open, with the listener's options. OB_ACCEPT tells once of what has
  * come: accept until -EAGAIN. -EAGAIN: there is none. -EMFILE, -ENFILE: the connection is the kernel's, and
  * there is no descriptor for it; it stays in the queue, and OB_ACCEPT does not tell of it again: accept
- * again when a descriptor has become free. */
+ * again when a descriptor has become free.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_accept(ob_queue *queue, ob_handle listener, uint64_t cookie, ob_handle *out);
 
 /* Accepts and sets up in the same step: as ob_accept, with `count` settings of the connection's own and,
  * unless `first` is NULL, with a view of the first data, at most `limit` bytes, whose length is 0 if none
- * has come yet. Errors as for ob_accept. -EINVAL: a setting cannot be, and nothing was accepted. */
+ * has come yet. Errors as for ob_accept. -EINVAL: a setting cannot be, and nothing was accepted.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_accept_with(ob_queue *queue, ob_handle listener, const ob_setting *settings, size_t count,
                    uint64_t cookie, ob_handle *out, size_t limit, ob_span *first);
 
@@ -282,25 +295,30 @@ int ob_accept_with(ob_queue *queue, ob_handle listener, const ob_setting *settin
  * kernel's, so that of both together there may be more, by as many as are the kernel's. Connections count
  * at the engine until both directions have ended, at the library until they are closed; what is there
  * already does not count. Prefixes are counted in a table of fixed size, so that two may share what one may
- * have. Of the processes that accept from one listener the last word counts. A policy without limits is none. -EINVAL: `unused` is not 0. */
+ * have. Of the processes that accept from one listener the last word counts. A policy without limits is none. -EINVAL: `unused` is not 0.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_set_admission(ob_queue *queue, ob_handle listener, const ob_admission *policy);
 
-/* Who was admitted and refused by a listener. It may ask the engine, which takes some microseconds. */
+/* Who was admitted and refused by a listener. It may ask the engine, which takes some microseconds.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_get_admitted(ob_queue *queue, ob_handle listener, ob_admitted *out);
 
 /* Begins to open a connection with `count` settings; OB_OPEN tells how it went. Errors are what is
- * known at once. -EOPNOTSUPP: it is the kernel's to open, and the context is OB_ENGINE. */
+ * known at once. -EOPNOTSUPP: it is the kernel's to open, and the context is OB_ENGINE.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_connect(ob_queue *queue, const struct sockaddr *address, socklen_t len,
                const ob_setting *settings, size_t count, uint64_t cookie, ob_handle *out);
 
 /* Begins to open a connection from an address: as ob_connect; with port 0 from any port.
- * -EADDRINUSE, -EADDRNOTAVAIL: as of bind(2). */
+ * -EADDRINUSE, -EADDRNOTAVAIL: as of bind(2).
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_connect_from(ob_queue *queue, const struct sockaddr *local, socklen_t local_len,
                     const struct sockaddr *remote, socklen_t len, const ob_setting *settings,
                     size_t count, uint64_t cookie, ob_handle *out);
 
 /* Ends directions as shutdown(2): SHUT_RD, SHUT_WR or SHUT_RDWR. -ENOTCONN: it is over, or not
- * open. -EAGAIN: what was committed before has not left yet. */
+ * open. -EAGAIN: what was committed before has not left yet.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_shutdown(ob_queue *queue, ob_handle handle, int how);
 
 /* Closes a connection, a listener or a watch. What was sent is still delivered; what was committed and the
@@ -308,49 +326,57 @@ int ob_shutdown(ob_queue *queue, ob_handle handle, int how);
  * process that ends before resets the connection). Asynchronous sends do not come back any more, and the
  * connection's views and rooms are void. No later ob_wait or ob_poll
  * gives an event of it; the events that the last one gave may have some left, so what their cookies point to
- * is freed when all of those have been looked at. */
+ * is freed when all of those have been looked at.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_close(ob_queue *queue, ob_handle handle);
 
 /* --- options and facts ----------------------------------------------------------------------- */
 
 /* Sets an option of a connection, or of a listener for what it accepts from then on. -EINVAL: there
- * is no such option, or the value cannot be. */
+ * is no such option, or the value cannot be.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_set(ob_queue *queue, ob_handle handle, uint32_t option, uint32_t value);
 
 /* What is known of a connection or a listener. Of a connection it may ask the engine, which takes some
- * microseconds. */
+ * microseconds.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_get_info(ob_queue *queue, ob_handle handle, ob_info *out);
 
-/* This end's and the other end's address, as getsockname(2) and getpeername(2) give them. */
+/* This end's and the other end's address, as getsockname(2) and getpeername(2) give them.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_local(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen_t *len);
 int ob_peer(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen_t *len);
 
 /* --- registered memory ----------------------------------------------------------------------- */
 
 /* Registers `len` bytes of new memory: sends from it are not copied at the host. The engine's if
- * there is one, otherwise the program's own. From any thread, and so is what is said of it.
- * -EINVAL: `len` is 0. -ENOBUFS: there is no free piece of that length. */
+ * there is one, otherwise the program's own.
+ * -EINVAL: `len` is 0. -ENOBUFS: there is no free piece of that length.
+ * Threads: any, several at once in a context. */
 int ob_register(const ob_context *context, size_t len, ob_memory **out);
 
 /* Registers `len` bytes of a memory file of the program's own (memfd_create(2)), from `offset` on: the same as
  * ob_register in all calls that take registered memory. The library maps them, and the descriptor may be
  * closed afterwards. The engine opens the file once more for itself, and reads it when it leaves, and again if
  * it has to leave again; so it takes a file that it may read. From what it does not take the library copies,
- * and so it does what comes into posted buffers. It takes some microseconds. From any thread; the same file may
+ * and so it does what comes into posted buffers. It takes some microseconds. The same file may
  * be registered in several parts. The file is to be sealed against shrinking (F_SEAL_SHRINK), so that no part of
  * it can go.
  * -EINVAL: it is no memory file, or one of huge pages; `len` is 0, or it is not all inside the file. -EPERM: it is
  * not sealed against shrinking, or it is against writing. -EACCES: it is not open for reading and writing.
- * Otherwise errors of mmap(2). */
+ * Otherwise errors of mmap(2).
+ * Threads: any, several at once in a context. */
 int ob_register_memfd(const ob_context *context, int fd, uint64_t offset, size_t len, ob_memory **out);
 
-/* Where registered memory is, and how long. From any thread. */
+/* Where registered memory is, and how long.
+ * Threads: any, several at once, until ob_unregister is called. */
 void *ob_memory_data(const ob_memory *memory);
 size_t ob_memory_len(const ob_memory *memory);
 
-/* Gives registered memory back, from any thread; no call that names it may begin afterwards. -EBUSY: a send
+/* Gives registered memory back; no call that names it may begin afterwards. -EBUSY: a send
  * that names it has not come back, a buffer of it is posted, or a call that names it is under way in another
- * thread; nothing changes. */
+ * thread; nothing changes.
+ * Threads: any, but one alone gives it back; -EBUSY while a call of another is under way with it. */
 int ob_unregister(ob_memory *memory);
 
 /* --- registered files ------------------------------------------------------------------------ */
@@ -358,16 +384,19 @@ int ob_unregister(ob_memory *memory);
 /* Registers a regular file, open for reading, to send from; the descriptor may be closed afterwards. The
  * engine opens it once more for itself: so it takes a file that it may read, too, and that is on a disk of
  * this machine (not on a network or on FUSE). What it does not take the library reads, and the kernel's
- * connections send it by sendfile(2). It takes some microseconds the first time. From any thread; a file
+ * connections send it by sendfile(2). It takes some microseconds the first time. A file
  * may be sent from in several queues at once.
- * -EINVAL: it is no regular file. -EMFILE, -ENFILE: there are no more descriptors. */
+ * -EINVAL: it is no regular file. -EMFILE, -ENFILE: there are no more descriptors.
+ * Threads: any, several at once in a context. */
 int ob_register_file(const ob_context *context, int fd, ob_file **out);
 
-/* Whether the engine reads a registered file: 1, or 0. From any thread. */
+/* Whether the engine reads a registered file: 1, or 0.
+ * Threads: any, several at once, until ob_unregister_file is called. */
 int ob_file_is_offloaded(const ob_file *file);
 
-/* Gives a registered file back, from any thread, when no call that names it is under way or will begin.
- * What was sent from it is still delivered. NULL is nothing. */
+/* Gives a registered file back, when no call that names it is under way or will begin.
+ * What was sent from it is still delivered. NULL is nothing.
+ * Threads: any, once no call of another names the file. */
 void ob_unregister_file(ob_file *file);
 
 /* --- sending --------------------------------------------------------------------------------- */
@@ -379,7 +408,8 @@ void ob_unregister_file(ob_file *file);
  * -ENOTCONN: it is still being opened. -EPIPE: this end is closed, or the connection over. Otherwise what
  * ended the connection, once, so that the errors of earlier sends are told. */
 
-/* Sends by copying, from one place or from several: that is one send, too. */
+/* Sends by copying, from one place or from several: that is one send, too.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 ssize_t ob_send(ob_queue *queue, ob_handle handle, const void *data, size_t len, unsigned flags,
                 uint64_t cookie);
 ssize_t ob_sendv(ob_queue *queue, ob_handle handle, const struct iovec *parts, int count,
@@ -390,7 +420,8 @@ ssize_t ob_sendv(ob_queue *queue, ob_handle handle, const struct iovec *parts, i
  * OB_LEFT it comes back before: then ob_unregister says when nothing names it any more). Without OB_ASYNC the
  * call is synchronous: it copies, and what is named may change as soon as it returns.
  * -EINVAL: it is not all inside the memory. -ESTALE: with OB_ASYNC, the memory is of an engine that is
- * gone. */
+ * gone.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 ssize_t ob_send_registered(ob_queue *queue, ob_handle handle, const ob_memory *memory,
                            size_t offset, size_t len, unsigned flags, uint64_t cookie);
 ssize_t ob_sendv_registered(ob_queue *queue, ob_handle handle, const ob_piece *pieces, int count,
@@ -399,24 +430,29 @@ ssize_t ob_sendv_registered(ob_queue *queue, ob_handle handle, const ob_piece *p
 /* Sends from a registered file, from `offset` on. 0: the end of the file. On the engine none of it passes
  * through the program: the engine reads it when it leaves, and again if it has to leave again, as the file is
  * then, as with sendfile(2). So what is named should not change until it has come back; a file that has
- * become shorter by then ends the connection (-ECONNABORTED). */
+ * become shorter by then ends the connection (-ECONNABORTED).
+ * Threads: any, one at a time in a queue (-EBUSY). */
 ssize_t ob_send_registered_file(ob_queue *queue, ob_handle handle, const ob_file *file,
                                 uint64_t offset, size_t len, unsigned flags, uint64_t cookie);
 
-/* Sends from a file, from `offset` on. 0: the end of the file. */
+/* Sends from a file, from `offset` on. 0: the end of the file.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 ssize_t ob_send_file(ob_queue *queue, ob_handle handle, int fd, uint64_t offset, size_t len,
                      unsigned flags, uint64_t cookie);
 
 /* Lends up to `want` bytes (at most 64 KiB) to be filled in place. Until it is committed or given back
  * nothing else can be sent on the connection, and no second room is lent: that is -EBUSY. Errors as for
- * ob_send. */
+ * ob_send.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_room(ob_queue *queue, ob_handle handle, size_t want, ob_span *out);
 
 /* Sends the first `len` bytes of a room, all of them. Errors as for ob_send, and -EAGAIN: the room stays
- * lent, and is to be committed later; any other result ends it. */
+ * lent, and is to be committed later; any other result ends it.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_commit(ob_queue *queue, uint64_t room, size_t len, unsigned flags, uint64_t cookie);
 
-/* Gives a room back without sending. */
+/* Gives a room back without sending.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_abandon(ob_queue *queue, uint64_t room);
 
 /* --- receiving ------------------------------------------------------------------------------- */
@@ -424,16 +460,19 @@ int ob_abandon(ob_queue *queue, uint64_t room);
 /* Receives by copying into `data`. 0: the end of the stream. -EAGAIN: there is nothing yet; on the
  * kernel also, once, after a receive that was given less than it asked for, until an event tells of more. -EBUSY: a
  * view is not released, or a posted buffer waits for bytes. Otherwise what ended the connection, as often as
- * it is asked. */
+ * it is asked.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 ssize_t ob_recv(ob_queue *queue, ob_handle handle, void *data, size_t len, unsigned flags);
 
 /* Shows the next stretch of what has come, at most `limit` bytes: 1, or 0 at the end of the stream.
  * The peer cannot send what is not released. On the kernel that is so because no more is lent than the receive
  * buffer has: beyond that it is -EAGAIN, and OB_RECEIVE tells when some was released. Otherwise errors as for
- * ob_recv. */
+ * ob_recv.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_view(ob_queue *queue, ob_handle handle, size_t limit, ob_span *out);
 
-/* Gives a view back; views come back in any order. */
+/* Gives a view back; views come back in any order.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_release(ob_queue *queue, uint64_t view);
 
 /* Posts `len` bytes of registered memory, from `offset` on, to receive into: there comes what follows all
@@ -443,33 +482,40 @@ int ob_release(ob_queue *queue, uint64_t view);
  * While a buffer waits for bytes nothing is received otherwise. A closed connection's buffers do not come
  * back by an event; their memory can be given back when ob_unregister says so.
  * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released. -ENOBUFS: the
- * connection has 64. -ENOTCONN: it is not open. */
+ * connection has 64. -ENOTCONN: it is not open.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_post(ob_queue *queue, ob_handle handle, const ob_memory *memory, size_t offset, size_t len,
             uint64_t cookie);
 
 /* --- completion ------------------------------------------------------------------------------ */
 
 /* Takes what has happened: at most `most` events; the count is returned. ob_poll never waits.
- * ob_wait waits up to `milliseconds` (negative: without end) until there is one. -EINTR: a signal came. */
+ * ob_wait waits up to `milliseconds` (negative: without end) until there is one. -EINTR: a signal came.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_poll(ob_queue *queue, ob_event *events, int most);
 int ob_wait(ob_queue *queue, ob_event *events, int most, int milliseconds);
 
-/* Ends a wait of this queue, or the next one, with OB_WAKE. From any thread. */
+/* Ends a wait of this queue, or the next one, with OB_WAKE.
+ * Threads: any, at any time until ob_queue_free is called, also while another is in ob_wait. */
 int ob_wake(const ob_queue *queue);
 
 /* Watches a descriptor of the program's own for EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP and EPOLLET.
- * The queue keeps a duplicate; ob_close ends it. */
+ * The queue keeps a duplicate; ob_close ends it.
+ * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_watch(ob_queue *queue, int fd, uint32_t events, uint64_t cookie, ob_handle *out);
 
 /* Lets a loop of the program's own wait: for the descriptor (EPOLLIN), between ob_arm and ob_disarm.
  * ob_arm returns how many milliseconds the loop may wait at most (-1: as long as it likes, 0:
  * something has happened already) or a negative error below -1. The order is: ob_arm, wait if it says
- * so, ob_disarm, ob_poll. Nothing that happens in between is lost. */
+ * so, ob_disarm, ob_poll. Nothing that happens in between is lost.
+ * Threads: any; ob_queue_fd at any time until ob_queue_free is called, the others one at a time in a queue
+ * (-EBUSY). */
 int ob_queue_fd(const ob_queue *queue);
 int ob_arm(ob_queue *queue);
 int ob_disarm(ob_queue *queue);
 
-/* The library's version: major * 1000 + minor. */
+/* The library's version: major * 1000 + minor.
+ * Threads: any, at any time. */
 unsigned ob_version(void);
 
 #ifdef __cplusplus

@@ -303,7 +303,8 @@ TCPS_WEAK ssize_t tcps_post_(int number, const char *bytes, int len, int flags,
 
 /* --- as of sockets --------------------------------------------------------------------------- */
 
-/* A socket: AF_INET or AF_INET6, SOCK_STREAM. */
+/* A socket: AF_INET or AF_INET6, SOCK_STREAM.
+ * Threads: any, several at once. */
 TCPS_WEAK int tcps_socket(int domain, int type, int protocol)
 {
     int result = 0;
@@ -321,7 +322,8 @@ TCPS_WEAK int tcps_socket(int domain, int type, int protocol)
     return tcps_leave_(result < 0 ? result : tcps_new_(domain, type, protocol));
 }
 
-/* Notes the address for tcps_listen or tcps_connect. */
+/* Notes the address for tcps_listen or tcps_connect.
+ * Threads: any, several at once. */
 TCPS_WEAK int tcps_bind(int sockfd, struct sockaddr *paddr, int addrLen)
 {
     struct tcps_socket_ *found;
@@ -338,7 +340,8 @@ TCPS_WEAK int tcps_bind(int sockfd, struct sockaddr *paddr, int addrLen)
     return tcps_leave_(result);
 }
 
-/* Listens on the address that was bound. */
+/* Listens on the address that was bound.
+ * Threads: any, several at once. */
 TCPS_WEAK int tcps_listen(int sockfd, int backlog)
 {
     struct tcps_socket_ *found;
@@ -353,7 +356,8 @@ TCPS_WEAK int tcps_listen(int sockfd, int backlog)
     return tcps_leave_(result);
 }
 
-/* Waits for a connection; its address goes to paddr unless that is NULL. */
+/* Waits for a connection; its address goes to paddr unless that is NULL.
+ * Threads: any, several at once. */
 TCPS_WEAK int tcps_accept(int sockfd, void *paddr, int *paddrLen)
 {
     socklen_t len = paddr && paddrLen ? (socklen_t)*paddrLen : 0;
@@ -379,7 +383,8 @@ TCPS_WEAK int tcps_accept(int sockfd, void *paddr, int *paddrLen)
     return tcps_leave_(number);
 }
 
-/* Opens a connection, and waits until it is open. One that failed may be tried again. */
+/* Opens a connection, and waits until it is open. One that failed may be tried again.
+ * Threads: any, several at once. */
 TCPS_WEAK int tcps_connect(int sockfd, const struct sockaddr *paddr, int addrLen)
 {
     struct tcps_socket_ *found;
@@ -409,7 +414,8 @@ TCPS_WEAK int tcps_connect(int sockfd, const struct sockaddr *paddr, int addrLen
     return tcps_leave_(result);
 }
 
-/* Sends all of it, by copying. Flags: MSG_MORE, MSG_DONTWAIT, MSG_NOSIGNAL. */
+/* Sends all of it, by copying. Flags: MSG_MORE, MSG_DONTWAIT, MSG_NOSIGNAL.
+ * Threads: any, several at once; what two send on one socket may mix. */
 TCPS_WEAK int tcps_send(int sockfd, const void *msg, int len, int flags)
 {
     ssize_t more = 0;
@@ -435,7 +441,8 @@ TCPS_WEAK int tcps_send(int sockfd, const void *msg, int len, int flags)
     return tcps_leave_(sent ? sent : more);
 }
 
-/* Receives what there is, at least one byte; 0 is the end. Flags: MSG_PEEK, MSG_DONTWAIT. */
+/* Receives what there is, at least one byte; 0 is the end. Flags: MSG_PEEK, MSG_DONTWAIT.
+ * Threads: any, several at once. */
 TCPS_WEAK int tcps_recv(int sockfd, void *buf, int len, unsigned int flags)
 {
     ob_handle handle;
@@ -454,7 +461,8 @@ TCPS_WEAK int tcps_recv(int sockfd, void *buf, int len, unsigned int flags)
     return tcps_leave_(got);
 }
 
-/* Closes a socket. Asynchronous sends that are not done are done by that, with ECONNABORTED. */
+/* Closes a socket. Asynchronous sends that are not done are done by that, with ECONNABORTED.
+ * Threads: any, also while another waits on the socket, whose call ends then. */
 TCPS_WEAK int tcps_close(int sockfd)
 {
     struct tcps_socket_ *found;
@@ -477,7 +485,8 @@ TCPS_WEAK int tcps_close(int sockfd)
 
 /* --- registered memory ----------------------------------------------------------------------- */
 
-/* Registers memory of the program's, or (NULL) makes some. After the first socket. */
+/* Registers memory of the program's, or (NULL) makes some. After the first socket.
+ * Threads: any, several at once. */
 TCPS_WEAK int tcps_register_memory(void *pmemory, int length, NS_MEM_HANDLE *pmemoryHandle)
 {
     NS_MEM_HANDLE made = (NS_MEM_HANDLE)calloc(1, sizeof *made);
@@ -493,13 +502,15 @@ TCPS_WEAK int tcps_register_memory(void *pmemory, int length, NS_MEM_HANDLE *pme
     return tcps_leave_(result);
 }
 
-/* The registered memory itself: what is sent from there is never copied at the host. */
+/* The registered memory itself: what is sent from there is never copied at the host.
+ * Threads: any, several at once, until tcps_deregister_memory is called. */
 TCPS_WEAK void *tcps_registered(NS_MEM_HANDLE memoryHandle)
 {
     return memoryHandle ? ob_memory_data(memoryHandle->twin) : NULL;
 }
 
-/* Gives it back. EBUSY: a send from it is not done. */
+/* Gives it back. EBUSY: a send from it is not done.
+ * Threads: any, once no call of another names the memory. */
 TCPS_WEAK int tcps_deregister_memory(void *pmemory, NS_MEM_HANDLE memoryHandle)
 {
     int result;
@@ -511,7 +522,8 @@ TCPS_WEAK int tcps_deregister_memory(void *pmemory, NS_MEM_HANDLE memoryHandle)
     return tcps_leave_(result);
 }
 
-/* Begins to send all of it; returns how much, which is less only if the connection ended. */
+/* Begins to send all of it; returns how much, which is less only if the connection ended.
+ * Threads: any, several at once; what two send on one socket may mix. */
 TCPS_WEAK int tcps_send_async_registered(int sockfd, const void *msg, int len, int flags,
                                          NS_MEM_HANDLE memHandle, NS_IO_RESULT *pres)
 {
@@ -519,7 +531,8 @@ TCPS_WEAK int tcps_send_async_registered(int sockfd, const void *msg, int len, i
     return tcps_leave_(tcps_post_(sockfd, (const char *)msg, len, flags, memHandle, pres));
 }
 
-/* 1: the send is done, by success or error; 0: it is not. */
+/* 1: the send is done, by success or error; 0: it is not.
+ * Threads: any, several at once. */
 TCPS_WEAK int tcps_io_done(NS_IO_RESULT *pres)
 {
     tcps_enter_();
@@ -528,7 +541,8 @@ TCPS_WEAK int tcps_io_done(NS_IO_RESULT *pres)
     return tcps_leave_(pres ? pres->pending == 0 : -EINVAL);
 }
 
-/* Waits for so many milliseconds, or not at all, until the send is done: 0, or -1 with ETIMEDOUT or its error. */
+/* Waits for so many milliseconds, or not at all, until the send is done: 0, or -1 with ETIMEDOUT or its error.
+ * Threads: any, several at once. */
 TCPS_WEAK int tcps_io_wait(NS_IO_RESULT *pres, unsigned long timeOut)
 {
     struct timeval start, now;
@@ -554,7 +568,8 @@ TCPS_WEAK int tcps_io_wait(NS_IO_RESULT *pres, unsigned long timeOut)
     return tcps_leave_(pres->pending ? -ETIMEDOUT : -pres->error);
 }
 
-/* As tcps_send, from registered memory, which is the program's again when it returns. */
+/* As tcps_send, from registered memory, which is the program's again when it returns.
+ * Threads: any, several at once; what two send on one socket may mix. */
 TCPS_WEAK int tcps_send_registered(int sockfd, const void *msg, int len, int flags,
                                    NS_MEM_HANDLE memHandle)
 {
@@ -570,7 +585,8 @@ TCPS_WEAK int tcps_send_registered(int sockfd, const void *msg, int len, int fla
 }
 
 /* As tcps_recv, into registered memory: what has come is copied there. It is not ob_post that receives: a buffer that
- * is posted stays so until it is full, and this returns with what there is. */
+ * is posted stays so until it is full, and this returns with what there is.
+ * Threads: any, several at once, until tcps_deregister_memory is called. */
 TCPS_WEAK int tcps_recv_registered(int sockfd, void *buf, int len, unsigned int flags,
                                    NS_MEM_HANDLE memHandle)
 {

@@ -26,6 +26,18 @@ use std::os::fd::BorrowedFd;
 use libc::{c_int, ssize_t};
 use native::Errno;
 
+/// What outboard.h says of threads holds of what is behind it. The flag of a queue lets one call in at a time.
+const _: () = {
+    const fn several_at_once<T: Send + Sync>() {}
+    const fn one_at_a_time<T: Send>() {}
+    several_at_once::<native::Context>();
+    several_at_once::<native::Memory>();
+    several_at_once::<native::File>();
+    several_at_once::<native::Waker>();
+    one_at_a_time::<native::Queue>();
+    one_at_a_time::<spans::Spans>();
+};
+
 /// A negative error number.
 fn number(errno: Errno) -> c_int {
     -errno.raw_os_error()
