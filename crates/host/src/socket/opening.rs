@@ -64,11 +64,14 @@ impl Socket {
     /// This end's address, as [`local`](Self::local). While it is being opened the engine is asked, and
     /// waited for, at most so long.
     pub fn await_local(&self, limit: Duration) -> SocketAddr {
-        self.session.pump();
         let unknown = || {
             let state = lock(&self.core.state);
             state.being_opened().filter(|_| !state.has_local())
         };
+        // For a name that is known nobody pumps: the child of a fork would attach for it.
+        if unknown().is_some() {
+            self.session.pump();
+        }
         if let Some((engine, token)) = unknown() {
             engine.post_surely(Submission::AskLocal { token });
             let told = || unknown().is_none().then_some(());
