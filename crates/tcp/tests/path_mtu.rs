@@ -214,6 +214,19 @@ fn soft_errors_end_nothing_but_are_named_in_the_end() {
     assert_eq!(b.update.failed, Some(Failure::NetworkUnreachable));
 }
 
+#[test]
+fn a_soft_error_is_forgotten_when_what_was_in_flight_has_arrived() {
+    let mut b = ethernet();
+    b.send(1000);
+    b.discard();
+    b.icmp(Reason::HostUnreachable, 1).unwrap();
+    b.inject(seg(1, 0).ack(1001));
+    assert_eq!(b.info().soft_error, None);
+    b.send(1000);
+    b.advance(secs(3600));
+    assert_eq!(b.update.failed, Some(Failure::TimedOut));
+}
+
 //~ RFC 9293 MUST-54
 #[test]
 fn hard_errors_end_an_attempt_to_connect() {
@@ -440,6 +453,25 @@ fn an_mtu_probe_that_is_lost_costs_only_its_retransmission() {
 }
 
 /// A peer that has no room answers every retransmission. So they arrive, whatever their size.
+/// Without timestamps what was sent again gives no sample of the round trip, by which the time out would fall.
+#[test]
+fn full_segments_that_arrive_between_timeouts_are_no_black_hole() {
+    let mut b = ethernet();
+    b.send(20_000);
+    b.discard();
+    for arrived in 1..=4 {
+        while b.sink.sent.is_empty() {
+            b.advance(ms(100));
+        }
+        assert_eq!(b.next().unwrap().len, 1460);
+        b.discard();
+        b.inject(seg(1, 0).ack(1 + 1460 * arrived));
+        b.discard();
+    }
+    assert_eq!(b.stack.counters().path_mtu_black_holes, 0);
+    assert_eq!(b.info().path_mtu, 1500);
+}
+
 //~ RFC 4821 §7.7
 #[test]
 fn a_peer_that_answers_is_no_black_hole() {

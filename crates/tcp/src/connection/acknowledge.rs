@@ -239,6 +239,14 @@ impl Connection {
         self.snd.wl2 = ack;
     }
 
+    /// Something that was in flight has arrived. The path is there, and takes segments of that size: what was said
+    /// against it before is over (as tcp_ack of Linux clears sk_err_soft and icsk_retransmits).
+    pub(super) fn has_arrived(&mut self) {
+        self.unanswered = 0;
+        self.path.silent_timeouts = 0;
+        self.soft_error = None;
+    }
+
     /// The cumulative acknowledgement has moved to `ack`. Returns how many bytes of the stream that
     /// were.
     pub(super) fn on_progress(&mut self, ack: SeqNumber, cx: &mut Context<'_>) -> u32 {
@@ -253,7 +261,7 @@ impl Connection {
         self.pushed = self.pushed.saturating_sub(data);
         self.snd.una = ack;
         self.snd.sml = self.snd.sml.max(ack);
-        self.unanswered = 0;
+        self.has_arrived();
         self.stalled_since = cx.now;
         let at_rest = self.in_flight() == 0;
         if data > 0

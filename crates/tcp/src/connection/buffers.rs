@@ -97,11 +97,14 @@ impl Connection {
             return;
         }
         let consumed = self.rcv.consumed as u32;
-        let copied = u64::from(consumed.wrapping_sub(tuning.from));
+        let copied = consumed.wrapping_sub(tuning.from);
         tuning.since = now;
         tuning.from = consumed;
         tuning.may_lengthen = true;
         let buffer = u64::from(self.rcv.buffer);
+        // More than the buffer in a round trip, which the peer may say to be long, asks for no more than that does
+        // four times.
+        let copied = u64::from(copied).min(buffer.max(1 << 16));
         if copied <= buffer / 2 {
             return;
         }

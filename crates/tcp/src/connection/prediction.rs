@@ -194,7 +194,7 @@ impl Connection {
         self.pushed = self.pushed.saturating_sub(bytes);
         self.snd.una = ack;
         self.snd.sml = self.snd.sml.max(ack);
-        self.unanswered = 0;
+        self.has_arrived();
         self.stalled_since = cx.now;
         self.timers.clear(Timer::Transmit);
         self.tlp_due = false;
