@@ -317,13 +317,14 @@ int ob_connect_from(ob_queue *queue, const struct sockaddr *local, socklen_t loc
                     size_t count, uint64_t cookie, ob_handle *out);
 
 /* Ends directions as shutdown(2): SHUT_RD, SHUT_WR or SHUT_RDWR. -ENOTCONN: it is over, or not
- * open. -EAGAIN: what was committed before has not left yet.
+ * open. -EAGAIN: what was committed before has not left yet; OB_ROOM says when it has.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_shutdown(ob_queue *queue, ob_handle handle, int how);
 
 /* Closes a connection, a listener or a watch. What was sent is still delivered; what was committed and the
  * kernel has not taken yet leaves in later calls of ob_wait or ob_poll, at the latest in ob_queue_free (a
- * process that ends before resets the connection). Asynchronous sends do not come back any more, and the
+ * process that ends before resets the connection, and so does a peer that takes nothing for a minute, or as
+ * long as OB_USER_TIMEOUT says). Asynchronous sends do not come back any more, and the
  * connection's views and rooms are void. No later ob_wait or ob_poll
  * gives an event of it; the events that the last one gave may have some left, so what their cookies point to
  * is freed when all of those have been looked at.

@@ -180,6 +180,12 @@ impl Connection {
         {
             self.failed.get_or_insert(errno);
         }
+        if ready.intersects(Readiness::ERR)
+            && let Stream::Kernel(stream) = &self.stream
+        {
+            // Once it is asked for, it is told of each send, also of those that do not come back.
+            stream.forget_notifications();
+        }
         self.tell_sends(handle, &mut tell);
         if matches!(self.life, Life::Over | Life::Closing) {
             return;

@@ -37,6 +37,10 @@ const PARTS: usize = 1024;
 /// The most that one view shows, in bytes.
 const VIEW: usize = 64 * 1024;
 
+/// How long a peer may take nothing of what a closed connection has left, in milliseconds: about as long as the
+/// engine's orphans wait.
+const LEFT_OVER_MS: u32 = 60_000;
+
 /// So many notifications are taken at a look.
 const NOTIFICATIONS: usize = 256;
 
@@ -310,6 +314,15 @@ impl Stream {
     ///
     /// # Errors
     /// `EAGAIN`: what was committed before has not left yet. Otherwise the kernel's.
+    /// See the stream's.
+    pub(crate) fn bound_what_is_left(&self) {
+        use rustix::net::sockopt;
+        // What the program has chosen holds. A closed window alone would be probed for ever.
+        if sockopt::tcp_user_timeout(&self.fd) == Ok(0) {
+            let _ = sockopt::set_tcp_user_timeout(&self.fd, LEFT_OVER_MS);
+        }
+    }
+
     pub(crate) fn shutdown(&mut self, how: Shutdown) -> Result<(), Errno> {
         if how != Shutdown::Read {
             self.flush()?;
@@ -447,15 +460,23 @@ impl Stream {
         self.written - (self.rest.len() - self.rest_from) as u64
     }
 
-    /// How many bytes the peer has acknowledged.
-    pub(crate) fn acknowledged(&self) -> u64 {
-        // What told of them is not needed any more: it would be an error to whoever looks.
+    /// Takes out what has told of acknowledgements: it is not needed any more. It would be an error to whoever looks,
+    /// and takes the place of what is to be received, until the window is closed by it.
+    pub(crate) fn forget_notifications(&self) {
+        if self.asks_for == 0 {
+            return;
+        }
         for _ in 0..NOTIFICATIONS {
             let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
             if rustix::net::recv(&self.fd, &mut [0_u8; 0], flags).is_err() {
                 break;
             }
         }
+    }
+
+    /// How many bytes the peer has acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.forget_notifications();
         let taken = self.given();
         let waiting = queue_pair::unacknowledged(&self.fd).unwrap_or(taken);
         taken.saturating_sub(waiting)

@@ -254,6 +254,7 @@ impl Queue {
                 }
                 if !connection.is_flushed() {
                     connection.life = Life::Closing;
+                    connection.stream.bound_what_is_left();
                     return Ok(());
                 }
             }
@@ -270,9 +271,14 @@ impl Queue {
     ///
     /// # Errors
     /// `EBADF`: there is no such connection. `ENOTCONN`: it is over, or not open yet. `EAGAIN`: what
-    /// was committed before has not left yet (kernel only).
+    /// was committed before has not left yet (kernel only); [`Kind::Room`] says when it has.
     pub fn shutdown(&mut self, handle: Handle, how: Shutdown) -> Result<(), Errno> {
-        self.connection(handle)?.stream.shutdown(how)
+        let connection = self.open_connection(handle)?;
+        connection.stream.shutdown(how).inspect_err(|errno| {
+            if *errno == Errno::AGAIN {
+                connection.want_room(true);
+            }
+        })
     }
 
     /// Sets an option of a connection, or of a listener for what it accepts from then on.

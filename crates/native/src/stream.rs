@@ -62,6 +62,14 @@ impl Stream {
         }
     }
 
+    /// The program is done with it, and the kernel has not taken all that was committed: that is given up when the
+    /// peer takes nothing for a while, as the engine does with what nobody has any more.
+    pub(crate) fn bound_what_is_left(&self) {
+        if let Stream::Kernel(stream) = self {
+            stream.bound_what_is_left();
+        }
+    }
+
     pub(crate) fn local(&self) -> Result<SocketAddr, Errno> {
         match self {
             Stream::Engine(socket) => Ok(socket.local()),

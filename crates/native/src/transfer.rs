@@ -390,7 +390,7 @@ impl Queue {
         }
     }
 
-    fn open_connection(&mut self, handle: Handle) -> Result<&mut Connection, Errno> {
+    pub(crate) fn open_connection(&mut self, handle: Handle) -> Result<&mut Connection, Errno> {
         let connection = self.connection(handle)?;
         if connection.life == Life::Opening {
             return Err(Errno::NOTCONN);

@@ -118,6 +118,59 @@ fn what_is_sent_arrives_and_comes_back_when_it_is_acknowledged() {
     assert_eq!(pair.queue.recv(server, &mut [0; 4]), Err(Errno::AGAIN));
 }
 
+/// Once one send was asked to come back, the kernel tells of all of them, in the place of what is to be received.
+#[test]
+fn a_connection_that_has_told_once_goes_on_receiving() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    for at in [client, server] {
+        pair.queue.set(at, Setting::ReceiveBuffer(4096)).unwrap();
+    }
+    assert_eq!(pair.queue.send_async(client, b"first", false, 77), Ok(5));
+    pair.until(Kind::Sent, 77);
+    pair.expect(server, SERVER, b"first");
+    for _ in 0..2_000 {
+        assert_eq!(pair.queue.send(client, &[1; 200], false), Ok(200));
+        pair.expect(server, SERVER, &[1; 200]);
+        assert_eq!(pair.queue.send(server, &[2; 200], false), Ok(200));
+        pair.expect(client, CLIENT, &[2; 200]);
+    }
+}
+
+#[test]
+fn what_is_not_open_yet_is_not_shut() {
+    let context = Context::attach("nobody", "test", Mode::Kernel).unwrap();
+    let mut queue = context.queue().unwrap();
+    let full = TcpListener::bind("127.0.0.1:0").unwrap();
+    let opening = queue
+        .connect(full.local_addr().unwrap(), &[], CLIENT)
+        .unwrap();
+    let refused = queue.shutdown(opening, Shutdown::Write);
+    assert_eq!(refused, Err(Errno::NOTCONN));
+    let mut events = Vec::new();
+    queue.wait(&mut events, 1, Some(HANG)).unwrap();
+    assert_eq!((events[0].kind, events[0].error), (Kind::Open, 0));
+    assert_eq!(queue.shutdown(opening, Shutdown::Write), Ok(()));
+}
+
+/// What was committed has to leave first, and that it has is told.
+#[test]
+fn who_may_not_shut_yet_is_told_when() {
+    let (mut queue, handle, mut other, committed) = full_of_committed(false);
+    assert_eq!(queue.shutdown(handle, Shutdown::Write), Err(Errno::AGAIN));
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        other.read_to_end(&mut all).map(|_| all.len())
+    });
+    let mut events = Vec::new();
+    while queue.shutdown(handle, Shutdown::Write).is_err() {
+        events.clear();
+        queue.wait(&mut events, 16, Some(HANG)).unwrap();
+        assert!(events.iter().any(|event| event.kind == Kind::Room));
+    }
+    assert_eq!(reader.join().unwrap().unwrap(), committed);
+}
+
 #[test]
 fn more_than_the_socket_takes_waits_for_room() {
     let mut pair = Pair::new();
