@@ -89,7 +89,7 @@ fn a_file_is_sent_with_all_that_is_known_of_it() {
     let expected = "HTTP/1.1 200 OK\r\nServer: outboard\r\n\
         Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nETag: \"tag\"\r\n\
         Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nAccept-Ranges: bytes\r\n\
-        Content-Type: text/plain\r\nContent-Length: 36";
+        Content-Type: text/plain\r\nContent-Length: 36\r\nConnection: keep-alive";
     assert_eq!(head, expected);
 }
 

@@ -39,6 +39,8 @@ pub struct Request {
     pub target: Vec<u8>,
     /// Whether the connection may be used again after the response.
     pub keep_alive: bool,
+    /// The client has said that it closes it, which holds whatever else it said.
+    pub closes: bool,
     /// Bytes of body that follow the head.
     pub body: u64,
     /// Whether the client waits to be told that it may send the body.
@@ -101,6 +103,7 @@ pub fn parse(input: &[u8], uploads: Option<u64>) -> Result<Option<(Request, usiz
             can_be_stored(field)?;
         }
     }
+    request.keep_alive &= !request.closes;
     // RFC 9112, section 3.2: exactly one Host in HTTP/1.1.
     if hosts > 1 || hosts == 0 && head.version == Some(1) {
         return Err(Refused(400));
@@ -156,7 +159,7 @@ fn read_field(
         if is("connection") {
             for option in value.split(',').map(str::trim) {
                 if option.eq_ignore_ascii_case("close") {
-                    request.keep_alive = false;
+                    request.closes = true;
                 } else if option.eq_ignore_ascii_case("keep-alive") {
                     request.keep_alive = true;
                 }
@@ -208,9 +211,10 @@ mod tests {
         let keeps = |head: &str| parse(head.as_bytes(), None).unwrap().unwrap().0.keep_alive;
         assert!(!keeps("GET / HTTP/1.0\r\n\r\n"));
         assert!(keeps("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
-        assert!(!keeps(
-            "GET / HTTP/1.1\r\nHost: x\r\nConnection: te, close\r\n\r\n"
-        ));
+        for options in ["te, close", "close, keep-alive", "keep-alive, close"] {
+            let head = format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: {options}\r\n\r\n");
+            assert!(!keeps(&head), "{options}");
+        }
     }
 
     #[test]

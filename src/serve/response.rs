@@ -65,11 +65,10 @@ impl Head {
         }
     }
 
-    /// Says whether the connection stays.
+    /// Says whether the connection stays. A client of HTTP/1.0 that asked for it waits for its end unless it is told
+    /// (RFC 9112, appendix C.2.2); to others it says nothing new.
     pub fn connection(&mut self, close: bool) {
-        if close {
-            self.field("Connection", "close");
-        }
+        self.field("Connection", if close { "close" } else { "keep-alive" });
     }
 
     /// Ends the head.

@@ -42,8 +42,12 @@ pub struct Upload {
 
 /// Under which name a file is stored.
 enum Place {
-    /// This one; unless `replaces`, only if there is none of that name.
-    Named { name: Vec<u8>, replaces: bool },
+    /// This one; unless `replaces`, only if there is none of that name. What is there is to meet the conditions.
+    Named {
+        name: Vec<u8>,
+        replaces: bool,
+        conditions: Option<Box<Request>>,
+    },
     /// One of the server's making.
     New,
 }
@@ -95,10 +99,21 @@ impl Uploads {
         let place = if name.is_empty() {
             Place::New
         } else {
-            may_be_stored(request, &parent, name)?;
+            let conditions = Request {
+                method: request.method,
+                if_match: request.if_match.clone(),
+                if_none_match: request.if_none_match.clone(),
+                if_unmodified_since: request.if_unmodified_since.clone(),
+                ..Request::default()
+            };
+            may_be_stored(&conditions, &parent, name)?;
+            let has_some = conditions.if_match.is_some()
+                || conditions.if_none_match.is_some()
+                || conditions.if_unmodified_since.is_some();
             Place::Named {
                 name: name.to_vec(),
-                replaces: request.if_none_match.is_none(),
+                replaces: request.if_none_match.as_deref() != Some("*"),
+                conditions: has_some.then(|| Box::new(conditions)),
             }
         };
         Ok(Upload {
@@ -167,8 +182,18 @@ impl Upload {
         if let Some(status) = self.failed {
             return Stored::Refused(status);
         }
+        // Another upload may have come before: its conditions are to hold of what is replaced.
+        if let Place::Named {
+            name,
+            conditions: Some(conditions),
+            ..
+        } = &self.place
+            && let Err(status) = may_be_stored(conditions, &self.parent, name)
+        {
+            return Stored::Refused(status);
+        }
         let named = match &self.place {
-            Place::Named { name, replaces } => match self.link(name) {
+            Place::Named { name, replaces, .. } => match self.link(name) {
                 Err(Errno::EXIST) if *replaces => self.replace(name).map(|()| Stored::Replaced),
                 Err(Errno::EXIST) => return Stored::Refused(412),
                 linked => linked.map(|()| self.created(name)),

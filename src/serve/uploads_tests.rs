@@ -146,6 +146,27 @@ fn conditions_keep_what_is_there() {
     assert_eq!(second.finish(), Stored::Refused(412));
 }
 
+/// What one of two clients has read the other has replaced meanwhile.
+#[test]
+fn of_two_that_change_the_same_file_one_is_told() {
+    let place = Place::new("lost-update");
+    assert_eq!(place.put("/a", |_| {}), Stored::Created(b"a".to_vec()));
+    let facts = rustix::fs::stat(place.0.join("root/a")).unwrap();
+    let etag = super::validators(&facts).etag;
+    let begin = || {
+        let matching = |request: &mut Request| request.if_match = Some(etag.clone());
+        place.begin(Method::Put, "/a", matching).ok().unwrap()
+    };
+    let (mut first, mut second) = (begin(), begin());
+    first.write(b"of the first");
+    second.write(b"of the second one");
+    assert_eq!(first.finish(), Stored::Replaced);
+    assert_eq!(second.finish(), Stored::Refused(412));
+    // It has none of these tags, and may be replaced.
+    let none = |request: &mut Request| request.if_none_match = Some("\"other\"".into());
+    assert_eq!(place.put("/a", none), Stored::Replaced);
+}
+
 #[test]
 fn post_makes_a_file_with_a_name_of_its_own_each_time() {
     let place = Place::new("post");
