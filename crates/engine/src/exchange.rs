@@ -276,8 +276,9 @@ pub enum Tale {
     Unlistened(SocketAddr),
     /// Nothing more is sent from this file: it is to be closed. There is one for each that is open.
     Forgotten(Arc<OpenFile>),
-    /// The socket of a port that a user has lent, which is used no more: to be closed. There is one for each.
-    Returned(u32, OwnedFd),
+    /// Descriptors that programs of a user have sent and that are used no more: to be closed. There is one for each
+    /// port that was lent, and one for each session.
+    Returned(u32, Vec<OwnedFd>),
     /// Part of a file is to be brought into memory. There are [`FETCHES`] at most.
     Fetch(Box<Fetch>),
 }

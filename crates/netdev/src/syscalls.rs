@@ -143,6 +143,17 @@ pub fn netns_cookie(socket: impl AsFd) -> io::Result<u64> {
     socket_option(socket, SO_NETNS_COOKIE)
 }
 
+/// From now on nobody can send descriptors to this UNIX socket (SO_PASSRIGHTS). For the sender that is `EPERM`.
+///
+/// # Errors
+/// `ENOPROTOOPT` before Linux 6.16: they can.
+pub fn refuse_rights(socket: impl AsFd) -> io::Result<()> {
+    /// Not yet in the libc crate for every target.
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let refused = 0i32.to_ne_bytes();
+    set_socket_option_bytes(socket, libc::SOL_SOCKET, SO_PASSRIGHTS, &refused)
+}
+
 /// From now on this thread has a table of descriptors of its own, in which there is `kept` alone: it keeps
 /// nothing open, whatever becomes of it, and can use no other descriptor.
 ///
@@ -381,6 +392,25 @@ mod tests {
         assert_eq!(peer.pid, std::process::id());
         let status = std::fs::read_to_string("/proc/self/status").expect("readable");
         assert!(status.contains(&format!("Uid:\t{}\t", peer.uid)));
+    }
+
+    #[test]
+    fn a_socket_that_refuses_descriptors_takes_messages() {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
+        let (a, b) = UnixStream::pair().expect("a pair");
+        match refuse_rights(&a) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => return,
+            Err(error) => panic!("{error}"),
+        }
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [b.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        let part = [io::IoSlice::new(&[1])];
+        let sent = sendmsg(&b, &part, &mut control, SendFlags::DONTWAIT);
+        assert_eq!(sent, Err(rustix::io::Errno::PERM));
+        assert_eq!(send(&b, &[1], SendFlags::DONTWAIT), Ok(1));
     }
 
     #[test]

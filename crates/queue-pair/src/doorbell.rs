@@ -12,11 +12,22 @@
 //!
 //! There is one for the engine in each session, and one for each waker of the host. Whether to ring
 //! is decided by the [armed word](crate::armed).
+//!
+//! With a ring a process can send descriptors. What is received without room for them is closed by the kernel
+//! before the call returns, however long that takes: a socket lingers (SO_LINGER). So the engine receives with
+//! room for as many as there can be, and leaves them to who has time to close them.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::io::{Errno, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
+    SocketType,
+};
 use std::io;
+use std::mem::MaybeUninit;
+
+/// The most descriptors that the kernel lets come with one message (SCM_MAX_FD).
+const MOST_RIGHTS: usize = 253;
 
 /// The end of a doorbell that is rung.
 #[derive(Debug)]
@@ -74,13 +85,23 @@ impl Ringer {
 }
 
 impl Bell {
-    /// Takes one ring back: the bell stays readable if there are more, which costs a turn. Never waits.
-    pub fn drain(&self) -> Rung {
-        let take = |ring: &mut [u8]| {
-            let flags = RecvFlags::DONTWAIT;
-            rustix::net::recv(&self.0, ring, flags).map(|(length, _)| length)
-        };
-        drain(take)
+    /// Takes one ring back: the bell stays readable if there are more, which costs a turn. Never waits. The
+    /// descriptors that came with it are in `rights`: nobody who plays by the rules sends any.
+    pub fn drain(&self, rights: &mut Vec<OwnedFd>) -> Rung {
+        drain(|ring| {
+            // Nobody writes to it but the kernel, and no more than there is.
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_RIGHTS))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+            let mut part = [IoSliceMut::new(ring)];
+            let received = rustix::net::recvmsg(&self.0, &mut part, &mut control, flags)?;
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(fds) = message {
+                    rights.extend(fds);
+                }
+            }
+            Ok(received.bytes)
+        })
     }
 
     /// As [`drain`](Self::drain), by a system call that every filter lets pass. Waits only if this side has
@@ -90,7 +111,7 @@ impl Bell {
     }
 }
 
-fn drain(take: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Rung {
+fn drain(mut take: impl FnMut(&mut [u8]) -> Result<usize, Errno>) -> Rung {
     loop {
         return match take(&mut [0]) {
             Ok(0) => Rung::Closed,

@@ -25,20 +25,20 @@ fn readable(fd: impl AsFd) -> bool {
 #[test]
 fn rings_are_heard() {
     let (ringer, bell) = doorbell::pair().unwrap();
-    assert_eq!(bell.drain(), Rung::No);
+    assert_eq!(bell.drain(&mut Vec::new()), Rung::No);
     ringer.ring();
     assert!(readable(&bell));
-    assert_eq!(bell.drain(), Rung::Yes);
-    assert_eq!(bell.drain(), Rung::No);
+    assert_eq!(bell.drain(&mut Vec::new()), Rung::Yes);
+    assert_eq!(bell.drain(&mut Vec::new()), Rung::No);
     assert!(!readable(&bell));
     ringer.ring();
     ringer.ring_by_write();
     assert_eq!(bell.drain_by_read(), Rung::Yes);
     assert!(readable(&bell), "there is another ring");
-    assert_eq!(bell.drain(), Rung::Yes);
+    assert_eq!(bell.drain(&mut Vec::new()), Rung::Yes);
     assert_eq!(bell.drain_by_read(), Rung::No);
     drop(ringer);
-    assert_eq!(bell.drain(), Rung::Closed);
+    assert_eq!(bell.drain(&mut Vec::new()), Rung::Closed);
     assert_eq!(bell.drain_by_read(), Rung::Closed);
 }
 
@@ -52,7 +52,7 @@ fn ringing_never_waits() {
         ringer.ring();
     }
     let mut drains = 0;
-    while bell.drain() == Rung::Yes {
+    while bell.drain(&mut Vec::new()) == Rung::Yes {
         drains += 1;
     }
     assert!(drains >= 1, "what was full had been rung");
@@ -70,6 +70,32 @@ fn ringing_by_write_does_not_wait_either() {
     assert_eq!(bell.drain_by_read(), Rung::Yes);
     drop(bell);
     ringer.ring_by_write();
+}
+
+#[test]
+fn all_that_comes_with_a_ring_is_left_to_who_drains() {
+    const MOST: usize = 253;
+    let (ringer, bell) = doorbell::pair().unwrap();
+    let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
+    let (reader, writer) = rustix::pipe::pipe_with(flags).unwrap();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [writer.as_fd(); MOST];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+    let part = [IoSlice::new(&[1])];
+    let sent = rustix::net::sendmsg(&ringer, &part, &mut control, SendFlags::DONTWAIT);
+    assert_eq!(sent, Ok(1));
+    drop(writer);
+    let mut rights = Vec::new();
+    assert_eq!(bell.drain(&mut rights), Rung::Yes);
+    assert_eq!(rights.len(), MOST);
+    let is_open = || rustix::io::read(&reader, &mut [0]) == Err(rustix::io::Errno::AGAIN);
+    assert!(is_open());
+    let cloexec =
+        |fd: &OwnedFd| rustix::io::fcntl_getfd(fd).unwrap() == rustix::io::FdFlags::CLOEXEC;
+    assert!(rights.iter().all(cloexec));
+    drop(rights);
+    assert!(!is_open());
 }
 
 /// A program of another language than Rust does not ignore SIGPIPE.
@@ -136,7 +162,7 @@ fn messages_carry_descriptors() {
     assert_eq!(reply, attached);
     let bell = doorbell::Bell::from(fds.pop().unwrap());
     ringer.ring();
-    assert_eq!(bell.drain(), Rung::Yes);
+    assert_eq!(bell.drain(&mut Vec::new()), Rung::Yes);
     assert!(
         rustix::io::fcntl_getfd(&bell)
             .unwrap()

@@ -27,6 +27,7 @@ mod posted;
 mod pressure;
 mod reclaim;
 mod resting;
+mod rights;
 mod same_port;
 mod sending;
 mod serving;

@@ -62,6 +62,9 @@ pub enum EndReason {
         /// How many.
         len: u32,
     },
+    /// It sent descriptors where nobody takes any.
+    #[error("it has sent descriptors with a ring of its doorbell")]
+    Rights,
     /// The kernel had no page to give where its memory was touched.
     #[error("a page of its memory is missing, and the kernel has none to give")]
     MemoryLost,

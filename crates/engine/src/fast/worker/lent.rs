@@ -35,7 +35,7 @@ struct Loan {
 impl Loan {
     /// Its program can hold up whoever closes the socket.
     fn returned(self) -> Tale {
-        Tale::Returned(self.uid, self.socket)
+        Tale::Returned(self.uid, vec![self.socket])
     }
 }
 

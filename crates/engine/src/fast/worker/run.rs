@@ -16,6 +16,7 @@ use super::Worker;
 use super::looking::{After, Looking};
 use super::sleep::Due;
 use crate::clock::{Clock, CoreTime};
+use crate::exchange::Tale;
 use crate::fast::connections::{Conn, SessionId};
 use crate::fast::session::EndReason;
 use crate::network::{Network, NetworkChange, Paths};
@@ -264,15 +265,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             found = true;
             match source {
                 Source::Orders => orders = true,
-                Source::Bell(id) => {
-                    // What it was rung for is found in the ring of the session, which is awake by this.
-                    if let Some(session) = self.sessions.get_mut(id)
-                        && session.bell.drain() == Rung::Closed
-                    {
-                        // It would be ready for ever. That the process is gone is heard elsewhere.
-                        self.slow.poller.remove(session.bell.as_fd());
-                    }
-                }
+                Source::Bell(id) => self.rung(id),
                 Source::Network => self.network_changed(),
                 Source::Stop => self.begin_stop(),
                 // What there is is found in the turn that follows.
@@ -294,6 +287,27 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         }
         (found, orders)
+    }
+
+    /// A session's doorbell was rung. What for is found in the ring of the session, which is awake by this.
+    fn rung(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        let mut rights = Vec::new();
+        let rung = session.bell.drain(&mut rights);
+        if rung == Rung::Closed || !rights.is_empty() {
+            // It would be ready for ever. That the process is gone is heard elsewhere.
+            self.slow.poller.remove(session.bell.as_fd());
+        }
+        if !rights.is_empty() {
+            // Its program can hold up whoever closes them.
+            let uid = session.process.uid;
+            if session.ended.is_none() {
+                self.breaches.push((id, EndReason::Rights));
+            }
+            self.slow.tell(Tale::Returned(uid, rights));
+        }
     }
 
     fn tick(&mut self) {

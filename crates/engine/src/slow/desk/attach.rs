@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use netdev::syscalls::refuse_rights;
 use queue_pair::{EngineSide, Layout, Sizes, doorbell, region};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -82,6 +83,9 @@ impl Desk {
         let (region, engine_side) = self.make_region(version)?;
         let (doorbell, bell) = doorbell::pair().map_err(of_kernel)?;
         let (waker, hears) = doorbell::pair().map_err(of_kernel)?;
+        // Before Linux 6.16 they come along, and are left to who has time to close them.
+        let _ = refuse_rights(&bell);
+        let _ = refuse_rights(&waker);
         self.numbers = self.numbers.wrapping_add(1);
         *self.sessions.entry(process.uid).or_default() += 1;
         let pending = Pending::Attach {

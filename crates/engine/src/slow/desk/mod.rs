@@ -325,7 +325,7 @@ impl Desk {
                 Tale::Mixed { port, question } => self.mixed(from, port, question),
                 Tale::Outdated(policy) => drop(policy),
                 Tale::Forgotten(file) => drop(file),
-                Tale::Returned(uid, socket) => self.closing.close(uid, vec![socket]),
+                Tale::Returned(uid, fds) => self.closing.close(uid, fds),
                 Tale::Fetch(fetch) => self.fetch(from, &fetch),
                 Tale::Reclaim(reclaim) => self.reclaims.add(ReclaimOf(from, *reclaim)),
                 Tale::Unlistened(local) => self.listens_no_longer(from, local),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use netdev::steering::Endpoint;
+use netdev::syscalls::refuse_rights;
 use queue_pair::Versions;
 use queue_pair::control::{
     AdmissionLimit, AdmissionPolicy, ChannelError, Explanation, Fds, Reply, Request, ticket,
@@ -241,6 +242,8 @@ impl Desk {
                 let made = doorbell::pair();
                 let (ringer, hears) =
                     made.map_err(|error| (errno_of(&error), "no further waker".to_owned()))?;
+                // As when it attached.
+                let _ = refuse_rights(&ringer);
                 (Ask::Waker(ringer), Pending::Waker(hears.into()))
             }
             Request::Fork => {
