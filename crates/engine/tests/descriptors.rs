@@ -4,11 +4,12 @@
 mod world;
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use engine::config::Config;
-use engine::slow::control::Control;
+use engine::slow::control::{Accepted, Control};
 use engine::stats::Drop;
 use netdev::sim::LinkConfig;
 use queue_pair::control::{Channel, ChannelError, Reply, Request};
@@ -33,10 +34,16 @@ fn who_finds_no_descriptor_is_turned_away_and_nobody_waits() {
     }
 }
 
+/// Where a control socket is for this test.
+fn path(name: &str) -> PathBuf {
+    let name = format!("outboard-descriptors-{}-{name}.sock", std::process::id());
+    std::env::temp_dir().join(name)
+}
+
 fn turned_away() {
-    let name = format!("outboard-descriptors-{}.sock", std::process::id());
-    let path = std::env::temp_dir().join(name);
+    let path = path("desk");
     let config = Config::default();
+    let before_limit = kept_for_who_closes(&config);
     let control = Control::listen_at(&path, &config.limits).expect("a socket");
     let mut world = World::with_control(config, LinkConfig::default(), control);
     let sockets: Vec<OwnedFd> = (0..CLIENTS).map(|_| unconnected()).collect();
@@ -71,6 +78,7 @@ fn turned_away() {
             assert!(matches!(end, Err(ChannelError::Closed)), "{end:?}");
         }
     }
+    before_limit();
     // When there are some again, so are there for new ones.
     clients.clear();
     world.attend();
@@ -83,6 +91,35 @@ fn turned_away() {
         Default::default(),
     );
     assert!(matches!(reply, Reply::Stats(_)), "{reply:?}");
+}
+
+/// What has been sent on a connection that is turned away is left to who has time to close it. Returns what is to be
+/// done where there are no descriptors.
+fn kept_for_who_closes(config: &Config) -> impl FnOnce() + use<> {
+    let path = path("control");
+    let mut control = Control::listen_at(&path, &config.limits).expect("a socket");
+    let clients = [(); 2].map(|()| unconnected());
+    move || {
+        let address = SocketAddrUnix::new(&path).expect("short");
+        for client in &clients {
+            connect(client, &address).expect("the kernel takes it");
+        }
+        assert_eq!(control.accept(), Ok(Accepted::NoDescriptor));
+        // The other one waits until that is closed.
+        assert_eq!(control.accept(), Ok(Accepted::Nobody));
+        assert!(control.is_paused());
+        for _ in 0..2 {
+            let kept = control.turned_away();
+            assert_eq!(kept.len(), 1);
+            drop(kept);
+            assert!(control.renew_spare());
+            let accepted = control.accept();
+            assert!(
+                matches!(accepted, Ok(Accepted::NoDescriptor | Accepted::Nobody)),
+                "{accepted:?}"
+            );
+        }
+    }
 }
 
 fn unconnected() -> OwnedFd {

@@ -308,6 +308,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn free_session(&mut self, id: SessionId) {
         if let Some(mut session) = self.sessions.remove(id) {
             session.files = self.memory.remove(id);
+            // It may take a while until it is closed.
+            self.slow.poller.remove(session.bell.as_fd());
             // To unmap it takes its time, and to close files.
             self.slow.tell(Tale::Spent(session));
         }

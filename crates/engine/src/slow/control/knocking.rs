@@ -27,15 +27,14 @@ impl Control {
             Some(connection) if is_own(&connection, sender) => self.take_on(connection),
             other => {
                 fds.extend(other);
-                self.turn_away(sender, fds);
+                self.turn_away(user_of(sender), fds);
                 Err(Errno::PERM)
             }
         }
     }
 
     /// Leaves what came along to who has time to close it.
-    pub(super) fn turn_away(&mut self, sender: Option<PeerCredentials>, fds: Vec<OwnedFd>) {
-        let uid = user_of(sender);
+    pub(super) fn turn_away(&mut self, uid: u32, fds: Vec<OwnedFd>) {
         self.turned_away.extend(fds.into_iter().map(|fd| (uid, fd)));
     }
 }

@@ -2,6 +2,7 @@
 
 mod file;
 mod knocking;
+mod lifelines;
 mod proof;
 mod tickets;
 mod told;
@@ -12,12 +13,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use netdev::syscalls::{
-    PeerCredentials, Received, netns_cookie, peer_credentials, receive_with_sender,
-};
+use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
 use queue_pair::control::{
-    Carried, Channel, ChannelError, Encoded, Explanation, Farewell, Fds, KNOCK, Reply, Request,
-    SocketRow,
+    Carried, Channel, ChannelError, Encoded, Explanation, Farewell, Fds, Reply, Request, SocketRow,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, chmod};
@@ -174,6 +172,8 @@ struct Lifeline {
     token: u64,
     /// The worker that knows of it.
     home: WorkerId,
+    /// The user of the process that has it made.
+    uid: u32,
     fd: OwnedFd,
     ticket: Option<Issued>,
     /// All that the child of the fork inherits, if that is listeners alone.
@@ -284,6 +284,7 @@ impl Control {
     /// # Errors
     /// Why nobody is accepted for now, after [`pause`](Self::pause).
     pub fn accept(&mut self) -> Result<Accepted, Errno> {
+        self.renew_spare();
         let Some((socket, _)) = &self.socket else {
             return Ok(Accepted::Nobody);
         };
@@ -293,12 +294,19 @@ impl Control {
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(Accepted::Nobody),
             // Whether somebody waits is not said; who does would wait for ever.
             Err(Errno::MFILE) if self.spare.take().is_some() => {
-                let turned_away = accept_with(socket, flags).map(drop);
-                self.spare = rustix::io::fcntl_dupfd_cloexec(socket, 0).ok();
-                return Ok(match turned_away {
-                    Ok(()) => Accepted::NoDescriptor,
-                    Err(_) => Accepted::Nobody,
-                });
+                let Ok(connection) = accept_with(socket, flags) else {
+                    self.spare = rustix::io::fcntl_dupfd_cloexec(socket, 0).ok();
+                    return Ok(Accepted::Nobody);
+                };
+                // Not closed here: who knows what has been sent on it.
+                let uid = peer_credentials(&connection).map_or(0, |peer| peer.uid);
+                self.turned_away.push((uid, connection));
+                return Ok(Accepted::NoDescriptor);
+            }
+            // Until that is closed.
+            Err(Errno::MFILE) if !self.turned_away.is_empty() => {
+                self.pause();
+                return Ok(Accepted::Nobody);
             }
             Err(error) => {
                 self.pause();
@@ -306,6 +314,17 @@ impl Control {
             }
         };
         self.take_on(connection)
+    }
+
+    /// Takes a descriptor to turn somebody away by, if there is none and one is to be had again: true then.
+    pub fn renew_spare(&mut self) -> bool {
+        if let Some((socket, _)) = &self.socket
+            && self.spare.is_none()
+        {
+            self.spare = rustix::io::fcntl_dupfd_cloexec(socket, 0).ok();
+            return self.spare.is_some();
+        }
+        false
     }
 
     /// Takes on a connection, if there is room for it.
@@ -351,19 +370,15 @@ impl Control {
     pub fn add_client(&mut self, connection: OwnedFd) -> Result<u32, Errno> {
         let slot = self.clients.iter().position(Option::is_none);
         let slot = slot.unwrap_or(self.clients.len());
-        let PeerCredentials { pid, uid } = peer_credentials(&connection).map_err(errno)?;
-        if slot >= self.max_clients {
-            self.turned_away.push((uid, connection));
-            return Err(Errno::MFILE);
-        }
-        let namespace = netns_cookie(&connection).map_err(errno)?;
-        let holders = self.clients.iter().flatten().map(|client| client.uid);
-        if !shares::has_room(self.max_clients, uid, holders) {
-            self.turned_away.push((uid, connection));
-            return Err(Errno::MFILE);
-        }
-        let source = Source::Client(slot as u32);
-        self.poller.add(connection.as_fd(), source)?;
+        let peer = peer_credentials(&connection).map_err(errno);
+        let uid = peer.map_or(0, |peer| peer.uid);
+        let (pid, namespace) = match peer.and_then(|peer| self.check(slot, peer, &connection)) {
+            Ok(checked) => checked,
+            Err(error) => {
+                self.turned_away.push((uid, connection));
+                return Err(error);
+            }
+        };
         self.serials = self.serials.wrapping_add(1);
         let client = Client {
             channel: Channel::new(connection),
@@ -387,6 +402,23 @@ impl Control {
             self.clients[slot] = Some(client);
         }
         Ok(slot as u32)
+    }
+
+    /// Whether there is room for a connection, which is polled from now on: its process and network namespace.
+    fn check(
+        &self,
+        slot: usize,
+        PeerCredentials { pid, uid }: PeerCredentials,
+        connection: &OwnedFd,
+    ) -> Result<(u32, u64), Errno> {
+        let holders = self.clients.iter().flatten().map(|client| client.uid);
+        if slot >= self.max_clients || !shares::has_room(self.max_clients, uid, holders) {
+            return Err(Errno::MFILE);
+        }
+        let namespace = netns_cookie(connection).map_err(errno)?;
+        let source = Source::Client(slot as u32);
+        self.poller.add(connection.as_fd(), source)?;
+        Ok((pid, namespace))
     }
 
     /// The connection in a slot.
@@ -540,111 +572,6 @@ impl Control {
             self.reports.remove(&client.pid);
         }
         Some(client)
-    }
-
-    /// Watches the lifeline of a fork, or our end of a ticket, of which this worker knows.
-    pub fn watch_lifeline(
-        &mut self,
-        (token, home): (u64, WorkerId),
-        fd: OwnedFd,
-        ticket: Option<Issued>,
-    ) -> Result<(), Errno> {
-        let slot = self.lifelines.iter().position(Option::is_none);
-        let slot = slot.unwrap_or_else(|| {
-            self.lifelines.push(None);
-            self.lifelines.len() - 1
-        });
-        self.poller.add(fd.as_fd(), Source::Lifeline(slot as u32))?;
-        self.lifelines[slot] = Some(Lifeline {
-            token,
-            home,
-            fd,
-            ticket,
-            inherits: None,
-        });
-        Ok(())
-    }
-
-    /// The child of a fork inherits these listeners, and nothing else, if any are given.
-    pub fn note_inherited(&mut self, token: u64, inherits: Option<Vec<Inherited>>) {
-        let mut all = self.lifelines.iter_mut().flatten();
-        if let Some(lifeline) = all.find(|lifeline| lifeline.token == token) {
-            lifeline.inherits = inherits;
-        }
-    }
-
-    /// What the child of a fork inherits, if that is listeners alone.
-    pub fn inherited(&self, lifeline: u32) -> Option<&[Inherited]> {
-        let lifeline = self.lifelines.get(lifeline as usize)?.as_ref()?;
-        lifeline.inherits.as_deref()
-    }
-
-    /// The child of a fork has closed a listener that it had inherited.
-    pub fn inherits_no_longer(&mut self, lifeline: u32, name: u32) {
-        let lifeline = self.lifelines.get_mut(lifeline as usize);
-        if let Some(inherits) = lifeline.and_then(|l| l.as_mut()?.inherits.as_mut()) {
-            inherits.retain(|listener| listener.name != name);
-        }
-    }
-
-    /// The child of a fork has attached: its lifeline is no longer of interest.
-    pub fn forget_lifeline(&mut self, token: u64) {
-        for lifeline in &mut self.lifelines {
-            if lifeline.as_ref().is_some_and(|l| l.token == token) {
-                *lifeline = None;
-            }
-        }
-    }
-
-    /// Where the lifeline of a fork is.
-    pub fn lifeline_of(&self, token: u64) -> Option<u32> {
-        let of_fork = |l: &Option<Lifeline>| l.as_ref().is_some_and(|l| l.token == token);
-        let slot = self.lifelines.iter().position(of_fork)?;
-        u32::try_from(slot).ok()
-    }
-
-    /// The fork of a lifeline.
-    pub fn token_of_lifeline(&self, slot: u32) -> Option<u64> {
-        let lifeline = self.lifelines.get(slot as usize)?.as_ref()?;
-        Some(lifeline.token)
-    }
-
-    /// The worker that knows of a lifeline.
-    pub fn home_of_lifeline(&self, slot: u32) -> WorkerId {
-        let lifeline = self.lifelines.get(slot as usize).and_then(Option::as_ref);
-        lifeline.map_or(WorkerId::FIRST, |lifeline| lifeline.home)
-    }
-
-    /// What is heard on a lifeline.
-    pub fn hear_lifeline(&mut self, slot: u32) -> Heard {
-        let Some(lifeline) = self.lifelines.get_mut(slot as usize) else {
-            return Heard::Quiet;
-        };
-        let Some(Lifeline { fd, .. }) = lifeline else {
-            return Heard::Quiet;
-        };
-        let mut message = [0u8; Farewell::LEN];
-        match receive_with_sender(fd, &mut message).map_err(errno) {
-            Ok(received @ Received { bytes: 1.., .. }) => {
-                let message = &message[..received.bytes];
-                if *message == KNOCK {
-                    let uid = user_of(received.sender);
-                    return Heard::Knocked(uid, self.let_in(received));
-                }
-                self.turn_away(received.sender, received.fds);
-                match Farewell::decode(message) {
-                    Some(said) => Heard::Said(said),
-                    // Nobody who plays by the rules says anything else.
-                    None => Heard::Quiet,
-                }
-            }
-            Err(Errno::AGAIN | Errno::INTR) => Heard::Quiet,
-            Ok(_) | Err(_) => match lifeline.take() {
-                Some(ended) if ended.ticket.is_some() => Heard::TicketEnded(ended.token),
-                Some(ended) => Heard::Ended(ended.token),
-                None => Heard::Quiet,
-            },
-        }
     }
 
     /// Keeps what a process says of one of its sockets; false if there is no room.

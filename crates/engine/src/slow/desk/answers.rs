@@ -171,7 +171,7 @@ impl Desk {
             (Told::Forked(inherits), Pending::Fork { token, ends }) => {
                 let failed = |errno| (errno, "the fork cannot be followed".to_owned());
                 let (theirs, ours) = ends.ok_or_else(|| failed(Errno::MFILE))?;
-                if let Err(errno) = self.control.watch_lifeline((token, from), ours, None) {
+                if let Err(errno) = self.control.watch_lifeline(slot, (token, from), ours, None) {
                     self.crew.order(from, Order::ChildEnded(token));
                     return Err(failed(errno));
                 }
@@ -187,9 +187,9 @@ impl Desk {
                     issued,
                 },
             ) => {
-                if let Err(errno) = self
-                    .control
-                    .watch_lifeline((token, from), ours, Some(issued))
+                if let Err(errno) =
+                    self.control
+                        .watch_lifeline(slot, (token, from), ours, Some(issued))
                 {
                     self.crew.order(from, Order::TicketEnded(token));
                     return Err((errno, "the ticket cannot be followed".to_owned()));

@@ -138,12 +138,21 @@ impl Desk {
     pub(super) fn see_to_closing(&mut self, now: Instant) {
         self.close_turned_away();
         self.closing.attend(now);
+        self.turn_away_again();
     }
 
     /// The same here, and waits for as long as that takes.
     pub(super) fn close_here(&mut self) {
         self.close_turned_away();
         self.closing.close_here();
+        self.turn_away_again();
+    }
+
+    /// Who waits to be turned away is, if one that was has been closed since.
+    fn turn_away_again(&mut self) {
+        if self.control.renew_spare() {
+            self.control.resume();
+        }
     }
 
     fn close_turned_away(&mut self) {

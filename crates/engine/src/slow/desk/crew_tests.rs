@@ -8,11 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use queue_pair::control::{Channel, Farewell, Fds, KNOCK, Reply, Request, VERSION};
+use queue_pair::doorbell;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     socketpair,
 };
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::*;
 use crate::config::Changes;
@@ -211,13 +213,96 @@ fn to_attach(fork_token: Option<u64>) -> Request {
     }
 }
 
-/// Brings these descriptors along with a knock.
-fn knock(lifeline: &OwnedFd, along: &[BorrowedFd<'_>]) {
+/// Brings these descriptors along with a message.
+fn bring(socket: impl AsFd, message: &[u8], along: &[BorrowedFd<'_>]) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(along));
-    let message = [IoSlice::new(&KNOCK)];
-    rustix::net::sendmsg(lifeline, &message, &mut control, SendFlags::empty()).expect("room");
+    let message = [IoSlice::new(message)];
+    rustix::net::sendmsg(socket, &message, &mut control, SendFlags::empty()).expect("room");
+}
+
+/// Brings these descriptors along with a knock.
+fn knock(lifeline: &OwnedFd, along: &[BorrowedFd<'_>]) {
+    bring(lifeline, &KNOCK, along);
+}
+
+/// Knows whether what was brought along is open.
+struct Brought(OwnedFd);
+
+impl Brought {
+    fn with(message: &[u8], socket: impl AsFd) -> Self {
+        let (it, writer) = Self::new();
+        bring(socket, message, &[writer.as_fd()]);
+        it
+    }
+
+    fn new() -> (Self, OwnedFd) {
+        let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
+        let (reader, writer) = pipe_with(flags).expect("descriptors");
+        (Self(reader), writer)
+    }
+
+    fn is_open(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0]) == Err(Errno::AGAIN)
+    }
+}
+
+impl Two {
+    /// Whether all of these are open, and closed as soon as the desk closes what may wait.
+    fn leaves(&mut self, brought: &[Brought]) -> bool {
+        let before = brought.iter().all(Brought::is_open);
+        self.desk.close_here();
+        before && !brought.iter().any(Brought::is_open)
+    }
+}
+
+#[test]
+fn what_a_process_has_sent_on_its_doorbells_is_left_to_who_closes() {
+    let mut two = Two::new();
+    let (_channel, home, mut session) = two.attach(None);
+    let pair = || doorbell::pair().expect("descriptors");
+    let ((ringer, bell), (waker, hears)) = (pair(), pair());
+    session.bell = bell;
+    session.wakers.push(waker);
+    let brought = [Brought::with(&[1], &ringer), Brought::with(&[1], &hears)];
+    two.workers[home].tell(Tale::Spent(session));
+    two.desk.hear().expect("works");
+    assert!(two.leaves(&brought));
+}
+
+#[test]
+fn what_comes_with_the_end_of_a_lifeline_is_left_to_who_closes() {
+    let mut two = Two::new();
+    let (mut parent, home, _session) = two.attach(None);
+    let (_, lifeline) = two.fork(&mut parent, home, None);
+    // The first of them is heard.
+    let brought = [b"", &KNOCK[..], b""].map(|message| Brought::with(message, &lifeline));
+    two.desk.see_to(&[Source::Lifeline(0)]).expect("works");
+    assert!(two.leaves(&brought));
+    assert!(matches!(
+        two.workers[home].order(),
+        Some(Order::ChildEnded(_))
+    ));
+    assert!(!two.desk.attend(), "nobody listens to it");
+}
+
+#[test]
+fn what_is_unheard_on_a_lifeline_is_left_to_who_closes() {
+    let mut two = Two::new();
+    let (mut parent, home, _session) = two.attach(None);
+    let (token, lifeline) = two.fork(&mut parent, home, None);
+    let brought = [Brought::with(&KNOCK, &lifeline)];
+    two.desk.control.forget_lifeline(token);
+    assert!(two.leaves(&brought));
+}
+
+#[test]
+fn what_is_no_connection_is_left_to_who_closes() {
+    let mut two = Two::new();
+    let (brought, writer) = Brought::new();
+    assert_eq!(two.desk.add_client(writer), Err(Errno::NOTSOCK));
+    assert!(two.leaves(&[brought]));
 }
 
 #[test]
