@@ -144,8 +144,10 @@ pub enum Ask {
     Bound {
         /// What it is bound to.
         local: SocketAddr,
-        /// To be kept for as long as the port is used.
+        /// To be kept for as long as the port is used, and then [returned](Tale::Returned), as where it is not kept.
         socket: OwnedFd,
+        /// Whose it is.
+        uid: u32,
     },
     /// Send from this file, too.
     File(Arc<OpenFile>),
@@ -277,7 +279,7 @@ pub enum Tale {
     /// Nothing more is sent from this file: it is to be closed. There is one for each that is open.
     Forgotten(Arc<OpenFile>),
     /// Descriptors that programs of a user have sent and that are used no more: to be closed. There is one for each
-    /// port that was lent, and one for each session.
+    /// port that was lent, one for each request to lend one, and one for each session.
     Returned(u32, Vec<OwnedFd>),
     /// Part of a file is to be brought into memory. There are [`FETCHES`] at most.
     Fetch(Box<Fetch>),

@@ -3,6 +3,7 @@
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 
@@ -14,13 +15,17 @@ use engine::fast::session::{EndReason, Process, Session};
 use engine::fast::worker::Worker;
 use engine::network::FixedNetwork;
 use netdev::sim::{LinkConfig, SimDevice, link};
-use queue_pair::{Layout, Sizes, doorbell, region};
+use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::{Layout, Sizes, Submission, doorbell, region};
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    bind, getsockname, sendmsg, socket_with,
+};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tcp::Instant;
 
-use crate::world::{ENGINE, ENGINE_MAC, PEER_MAC};
+use crate::world::{ENGINE, ENGINE_MAC, Host, PEER_MAC, World};
 
 static STANDSTILL: AtomicU64 = AtomicU64::new(0);
 const UID: u32 = 1000;
@@ -122,5 +127,78 @@ fn what_comes_with_a_ring_is_closed_elsewhere_and_ends_the_session() {
             "{told:?}"
         );
         assert_eq!(alone.worker.counters().violations, 1);
+    }
+}
+
+/// A socket that is bound to `address`.
+fn bound(address: &str) -> (OwnedFd, SocketAddr) {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
+    let socket = socket.expect("a descriptor");
+    let address: SocketAddr = address.parse().expect("an address");
+    bind(&socket, &address).expect("a port");
+    let local = getsockname(&socket).expect("bound").try_into();
+    (socket, local.expect("an address"))
+}
+
+/// A host shows a socket, of which it keeps no copy; the desk has sent that on.
+fn shows(world: &mut World, host: &mut Host, address: &str) -> SocketAddr {
+    let (socket, local) = bound(address);
+    let fds: Fds = [socket].into_iter().collect();
+    let request = Request::Bound { local };
+    host.channel.send(&request, fds).expect("sent");
+    world.desk.attend();
+    local
+}
+
+/// Whether a socket is bound there.
+fn is_held(local: SocketAddr) -> bool {
+    TcpListener::bind(local).is_err()
+}
+
+/// Whether what was refused is closed by the desk, and not before.
+fn is_closed_by_the_desk(world: &mut World, local: SocketAddr) -> bool {
+    let before = is_held(local);
+    world.desk.attend();
+    before && !is_held(local)
+}
+
+#[test]
+fn a_socket_that_is_not_lent_is_not_closed_by_the_worker() {
+    let mut config = Config::default();
+    config.limits.leased_ports = 0;
+    let mut world = World::with(config, LinkConfig::default());
+    let mut host = world.attach(None);
+    // It is not an address of the engine's; there are as many ports as there may be.
+    for address in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let local = shows(&mut world, &mut host, address);
+        world.worker.attend(world.now);
+        assert!(is_closed_by_the_desk(&mut world, local), "{address}");
+        let reply = host.channel.try_receive::<Reply>().expect("open");
+        assert!(matches!(reply, Some((Reply::Error { .. }, _))), "{reply:?}");
+    }
+}
+
+#[test]
+fn a_socket_of_a_session_that_is_over_is_not_closed_by_the_worker() {
+    // It ends before the request is taken, or by what comes before it.
+    for ended in [true, false] {
+        let mut world = World::new();
+        let mut host = world.attach(None);
+        host.submit(Submission::Consumed {
+            conn: queue_pair::ConnRef {
+                index: 9,
+                generation: 9,
+            },
+            total: 1,
+        });
+        let local = shows(&mut world, &mut host, "0.0.0.0:0");
+        if ended {
+            world.worker.turn(world.now);
+            assert_eq!(world.worker.counters().violations, 1);
+        }
+        world.worker.attend(world.now);
+        assert_eq!(world.worker.counters().violations, 1);
+        assert!(is_closed_by_the_desk(&mut world, local), "{ended}");
     }
 }

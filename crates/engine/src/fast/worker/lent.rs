@@ -72,33 +72,49 @@ impl Lent {
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// A process has shown a socket that is bound to `local`, to open a connection from there.
+    /// A process of this user has shown a socket that is bound to `local`, to open a connection from there.
     pub(super) fn lend_port(
         &mut self,
-        session: SessionId,
+        session: Option<SessionId>,
         local: SocketAddr,
         socket: OwnedFd,
+        uid: u32,
     ) -> Result<(), Errno> {
+        let kept = self.may_lend(session, local, uid);
+        if let Ok(Some(session)) = kept {
+            self.lent.0.push(Loan {
+                session: Some(session),
+                uid,
+                local,
+                socket,
+            });
+        } else {
+            self.slow.tell(Tale::Returned(uid, vec![socket]));
+        }
+        kept.map(drop)
+    }
+
+    /// For which session a socket is kept that is bound to `local`, if there is anything to keep.
+    fn may_lend(
+        &mut self,
+        session: Option<SessionId>,
+        local: SocketAddr,
+        uid: u32,
+    ) -> Result<Option<SessionId>, Errno> {
+        let session = session.ok_or(Errno::NOTCONN)?;
         let own = self.network.addresses().contains(&local.ip());
         if !(local.ip().is_unspecified() || own || self.is_here(local.ip())) {
             return Err(Errno::OPNOTSUPP);
         }
         if local.port() == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let uid = self.sessions.get(session).map_or(0, |s| s.process.uid);
         let limit = self.config.limits.leased_ports as usize;
         if !shares::has_room(limit, uid, self.lent.0.iter().map(|loan| loan.uid)) {
             self.counters.drop(Drop::PortsFull);
             return Err(Errno::NOBUFS);
         }
-        self.lent.0.push(Loan {
-            session: Some(session),
-            uid,
-            local,
-            socket,
-        });
-        Ok(())
+        Ok(Some(session))
     }
 
     /// Whether `session` has lent the port of `local`; if so it is steered for `source`.

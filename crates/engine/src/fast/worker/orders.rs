@@ -86,11 +86,23 @@ impl<D: Device, N: Network> Worker<D, N> {
                     self.breaches.push((session.id, reason));
                     let refused = Err(Refused::Breach(reason));
                     self.slow.tell(Tale::Answer(client, refused));
+                    self.decline(waiting.order);
                     return;
                 }
             }
         }
         self.carry_out(waiting.order);
+    }
+
+    /// Does not carry out an order. What its program can hold up whoever closes it goes back.
+    fn decline(&mut self, order: Order) {
+        if let Order::Ask {
+            what: Ask::Bound { socket, uid, .. },
+            ..
+        } = order
+        {
+            self.slow.tell(Tale::Returned(uid, vec![socket]));
+        }
     }
 
     /// Takes some of what a session has submitted: how many, if it is there.
@@ -173,8 +185,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 admission,
             } => Told::Admits(self.admit_by(attached?, listener, admission)?),
             Ask::Admitted(listener) => Told::Admitted(self.admitted(attached?, listener)?),
-            Ask::Bound { local, socket } => {
-                self.lend_port(attached?, local, socket)?;
+            Ask::Bound { local, socket, uid } => {
+                self.lend_port(session, local, socket, uid)?;
                 Told::Done
             }
             Ask::File(file) => Told::File(self.add_file(attached?, file)?),

@@ -221,7 +221,9 @@ impl Desk {
                 let Some(socket) = fds.pop() else {
                     return refuse(Errno::INVAL, "show the kernel's bound socket");
                 };
-                (Ask::Bound { local, socket }, Pending::Bound(local))
+                let uid = self.control.client(slot).map_or(0, |client| client.uid);
+                let ask = Ask::Bound { local, socket, uid };
+                (ask, Pending::Bound(local))
             }
             Request::File => {
                 self.session_of(slot)?;
