@@ -162,13 +162,20 @@ pub fn wake(word: &AtomicU32, news: News) -> Found {
                 Found::Parked
             }
             WOKEN => Found::NothingToDo,
-            before => {
-                let _ = word.compare_exchange(WOKEN, before, Ordering::Relaxed, Ordering::Relaxed);
+            _ => {
+                nobody_was_asleep(word);
                 Found::Nobody
             }
         },
         _ => Found::Nobody,
     }
+}
+
+/// Takes back that somebody was woken, for he was awake by then. What the word said in between is not restored: it
+/// may have been calm, and somebody may have begun to wait for room since, who could not say so
+/// ([`mind_room`]).
+fn nobody_was_asleep(word: &AtomicU32) {
+    let _ = word.compare_exchange(WOKEN, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -230,5 +237,16 @@ mod tests {
         assert_eq!(wake(&word, News::MuchRoom), Found::Parked);
         calm_down(&word);
         assert_eq!(wake(&word, News::Urgent), Found::NothingToDo);
+    }
+
+    #[test]
+    fn who_begins_to_wait_for_room_while_another_is_woken_in_vain_is_woken() {
+        let word = AtomicU32::new(NOBODY);
+        // The other side has seen somebody asleep, who is awake again, and calm, when it wakes him.
+        calm_down(&word);
+        assert_eq!(word.swap(WOKEN, Ordering::Relaxed), CALM);
+        mind_room(&word);
+        nobody_was_asleep(&word);
+        assert_eq!(wake(&word, News::Room), Found::Nobody);
     }
 }
