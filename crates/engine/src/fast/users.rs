@@ -28,6 +28,12 @@ pub struct Users {
 }
 
 impl Users {
+    /// None yet, of an engine with places for `limit` connections.
+    pub fn among(limit: usize) -> Self {
+        let of = Vec::new();
+        Self { limit, of }
+    }
+
     /// There are places for `limit` connections, of which each user has the sum of these; who may get some
     /// is named, too. Returns of how many users new connections are the kernel's from now on, and of how many
     /// no longer.
@@ -107,6 +113,11 @@ impl Users {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_connection_of_all_may_be_anybodys() {
+        assert_eq!(Users::among(64).left(1000), 56);
+    }
 
     /// What a user gets who takes one after the other, until new ones are the kernel's.
     fn fill(users: &mut Users, held: &mut Vec<(u32, usize)>, uid: u32) -> usize {

@@ -25,6 +25,16 @@ pub(super) struct Sharing {
     at: Instant,
 }
 
+impl Sharing {
+    /// Of places for `limit` connections, before anybody was counted.
+    pub fn of(limit: u32) -> Self {
+        Self {
+            users: Users::among(limit as usize),
+            ..Self::default()
+        }
+    }
+}
+
 impl<D: Device, N: Network> Worker<D, N> {
     /// Counts the connections of each user if there are more or fewer than a moment ago.
     pub(super) fn look_at_users(&mut self) {

@@ -229,6 +229,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             memory.set_budget(config.limits.receive_memory);
         }
         let serving = config.profile;
+        let sharing = Sharing::of(config.limits.connections);
         let sessions = Sessions::with_room(config.limits.sessions as usize);
         let mtu = u16::try_from(device.limits().mtu).unwrap_or(u16::MAX);
         Self {
@@ -289,7 +290,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             serves_all_queues: true,
             interface_queues: None,
             told_opening: Opening::Engine,
-            sharing: Sharing::default(),
+            sharing,
             rejections: Rejections::default(),
             serving,
             near_is_better: true,
