@@ -19,6 +19,7 @@ mod hostile;
 mod kernel_sockets;
 mod left;
 mod lent;
+mod loans;
 mod local;
 mod many;
 mod neighbours_that_lie;

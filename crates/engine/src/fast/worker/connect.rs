@@ -34,7 +34,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Ok(());
         };
         let block = session.region.connect_block(addr)?;
-        let opened = self.open(id, &block);
+        // Whatever comes of it, it was lent for this one.
+        let lent = self.lent.take(id, block.local);
+        let opened = self.open(id, &block, lent.is_some());
+        if opened.is_err() {
+            self.give_back_lent(lent);
+        }
         self.tell_opening();
         match opened {
             Ok(conn_id) => {
@@ -148,7 +153,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    fn open(&mut self, id: SessionId, block: &ConnectBlock) -> Result<ConnId, Errno> {
+    fn open(&mut self, id: SessionId, block: &ConnectBlock, lent: bool) -> Result<ConnId, Errno> {
         let remote = block.remote;
         // Answers may come to any queue.
         let reached = self.serves_all_queues || self.is_here(remote.ip());
@@ -196,11 +201,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             options.tune_receive_buffer = false;
         }
         if block.local.port() != 0 {
-            let port = if self.take_lent(id, block.local, source)? {
-                block.local.port()
+            let port = block.local.port();
+            if lent {
+                self.steer_lent(port, source)?;
             } else {
-                self.lease_named(id, block.local.port())?
-            };
+                self.lease_named(id, port)?;
+            }
             return self
                 .try_open(SocketAddr::new(source, port), remote, &options)
                 .map_err(|_| Errno::ADDRNOTAVAIL);

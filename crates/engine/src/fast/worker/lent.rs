@@ -45,17 +45,12 @@ impl Lent {
         self.0.iter().any(|loan| loan.session.is_none())
     }
 
-    /// A session opens a connection from `local`: whether it has lent that port. Once for each loan.
-    fn take(&mut self, session: SessionId, local: SocketAddr) -> bool {
-        let loan = self
-            .0
-            .iter_mut()
-            .find(|loan| loan.session == Some(session) && loan.local == local);
-        let known = loan.is_some();
-        if let Some(loan) = loan {
-            loan.session = None;
-        }
-        known
+    /// A session opens a connection from `local`: the place of the loan, if it has lent that port. Once for each.
+    pub fn take(&mut self, session: SessionId, local: SocketAddr) -> Option<usize> {
+        let of_it = |loan: &Loan| loan.session == Some(session) && loan.local == local;
+        let at = self.0.iter().position(of_it)?;
+        self.0[at].session = None;
+        Some(at)
     }
 
     /// A session has ended: what it lent and did not use goes back.
@@ -117,17 +112,16 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(Some(session))
     }
 
-    /// Whether `session` has lent the port of `local`; if so it is steered for `source`.
-    pub(super) fn take_lent(
-        &mut self,
-        session: SessionId,
-        local: SocketAddr,
-        source: IpAddr,
-    ) -> Result<bool, Errno> {
-        if !self.lent.take(session, local) {
-            return Ok(false);
+    /// What was [taken](Lent::take) is not used after all.
+    pub(super) fn give_back_lent(&mut self, lent: Option<usize>) {
+        if let Some(at) = lent {
+            let loan = self.lent.0.swap_remove(at);
+            self.slow.tell(loan.returned());
         }
-        let port = local.port();
+    }
+
+    /// Steers a port that was lent for `source`.
+    pub(super) fn steer_lent(&mut self, port: u16, source: IpAddr) -> Result<(), Errno> {
         let listens = |listener: &crate::fast::listeners::Listener| {
             listener.local.port() == port && listener.steered.contains(&source)
         };
@@ -138,6 +132,6 @@ impl<D: Device, N: Network> Worker<D, N> {
                 .steer(source, port, Steered::Closing)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS))?;
         }
-        Ok(true)
+        Ok(())
     }
 }
