@@ -1,9 +1,10 @@
 //! A network that is as it is stated: for tests over the simulated device.
 
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
@@ -101,6 +102,14 @@ impl Network for FixedNetwork {
             }
             None => Err(Errno::ADDRNOTAVAIL),
         }
+    }
+
+    fn has_leased(&self, port: u16) -> bool {
+        self.ports.contains(&port)
+    }
+
+    fn hold_port(&mut self, _: u16) -> Result<OwnedFd, Errno> {
+        eventfd(0, EventfdFlags::CLOEXEC)
     }
 
     fn reuse_port(&mut self, _: Instant, _: Duration) -> Option<u16> {

@@ -9,7 +9,7 @@ mod paths;
 mod scope;
 
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use netdev::steering::Endpoint;
@@ -160,6 +160,12 @@ pub trait Network {
 
     /// Leases a local port for a connection, `wanted` or any.
     fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno>;
+
+    /// Whether a port is leased.
+    fn has_leased(&self, port: u16) -> bool;
+
+    /// Keeps a port that is not leased from everybody else until what this returns is closed.
+    fn hold_port(&mut self, port: u16) -> Result<OwnedFd, Errno>;
 
     /// Of the leased ports that which was used least recently, if that is `rest` ago.
     fn reuse_port(&mut self, now: Instant, rest: Duration) -> Option<u16>;

@@ -1,7 +1,7 @@
 //! The network as the kernel knows it.
 
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ use crate::slow::kernel::addresses::Addresses;
 use crate::slow::kernel::link::Link;
 use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
 use crate::slow::kernel::netlink::Notified;
-use crate::slow::kernel::ports::Ports;
+use crate::slow::kernel::ports::{Ports, hold};
 use crate::slow::kernel::queues::QueueCount;
 use crate::slow::kernel::routes::Routes;
 use netdev::interface::Interface;
@@ -351,6 +351,14 @@ impl<S: Steer> Network for KernelNetwork<S> {
             return Err(error);
         }
         Ok(port)
+    }
+
+    fn has_leased(&self, port: u16) -> bool {
+        self.ports.contains(port)
+    }
+
+    fn hold_port(&mut self, port: u16) -> Result<OwnedFd, Errno> {
+        hold(port)
     }
 
     fn ports_are_scarce(&self, now: Instant) -> bool {

@@ -1,9 +1,11 @@
-//! Ports that programs have bound, for connections from there: whose they are, and for how long.
+//! Ports that programs have bound, or named, for connections from there: whose they are, and for how long.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use engine::config::Config;
+use netdev::sim::LinkConfig;
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 use rustix::io::Errno;
@@ -82,4 +84,80 @@ fn a_port_that_was_lent_for_nothing_goes_back_at_once() {
     opened(connect(&mut world, &mut host, local, peer));
     world.pass(Duration::from_secs(3));
     assert!(is_held(local), "it is used");
+}
+
+/// Two programs of a user, and one of another.
+fn users(config: Config) -> Option<(World, [Host; 3])> {
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: it takes root to be several users");
+        return None;
+    }
+    let mut world = World::with(config, LinkConfig::default());
+    let hosts = [1000, 1000, 1001].map(|uid| world.attach_as(uid));
+    Some((world, hosts))
+}
+
+/// A port that is named.
+fn named(port: u16) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)
+}
+
+#[test]
+fn a_port_that_is_named_is_its_users_until_its_connection_is_over() {
+    let Some((mut world, [mut first, mut again, mut second])) = users(Config::default()) else {
+        return;
+    };
+    for port in [7, 8, 9] {
+        world.peer.listen(port);
+    }
+    let to = |port| SocketAddr::new(PEER, port);
+    let local = named(5432);
+    let conn = opened(connect(&mut world, &mut first, local, to(7)));
+    // Another program of the user's may use it as well; one of another user's may not.
+    let other = opened(connect(&mut world, &mut again, local, to(8)));
+    let told = connect(&mut world, &mut second, local, to(9));
+    assert_eq!(told, failed(Errno::ADDRINUSE));
+    for (host, conn) in [(&mut first, conn), (&mut again, other)] {
+        host.submit(Submission::Close {
+            conn,
+            abort: false,
+            at: 0,
+        });
+    }
+    drop((first, again));
+    world.attend();
+    world.pass(Duration::from_secs(2));
+    for peer in world.peer.conns.keys().copied().collect::<Vec<_>>() {
+        world.peer.request(world.now, peer, tcp::Request::Close);
+    }
+    world.pass(Duration::from_secs(2));
+    let told = connect(&mut world, &mut second, local, to(9));
+    assert_eq!(told, failed(Errno::ADDRINUSE), "TIME-WAIT");
+    // Then it is nobody's, and is not used for connections from any port.
+    world.now += Duration::from_secs(120);
+    world.pass(Duration::from_millis(10));
+    world.worker.attend(world.now);
+    assert!(world.worker.network().steered.is_empty());
+    opened(connect(&mut world, &mut second, local, to(9)));
+    assert!(world.worker.network().ports.is_empty());
+}
+
+#[test]
+fn a_user_has_no_more_named_ports_than_its_share() {
+    let mut config = Config::default();
+    config.limits.leased_ports = 8;
+    let Some((mut world, [mut first, _again, mut second])) = users(config) else {
+        return;
+    };
+    world.peer.listen(7);
+    let to = SocketAddr::new(PEER, 7);
+    for port in 5000..5004 {
+        opened(connect(&mut world, &mut first, named(port), to));
+    }
+    let told = connect(&mut world, &mut first, named(5004), to);
+    assert_eq!(told, failed(Errno::NOBUFS));
+    opened(connect(&mut world, &mut second, named(5004), to));
+    // What others need a privilege for stays root's.
+    let told = connect(&mut world, &mut second, named(80), to);
+    assert_eq!(told, failed(Errno::ACCESS));
 }

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use tcp::{ConnId, ConnOptions, ConnectError, Request};
 
 use super::Worker;
+use crate::config::shares;
 use crate::fast::connections::{PoolId, SessionId};
 use crate::fast::session::{EndReason, conn_ref};
 use crate::network::{Network, is_link_local};
@@ -205,7 +206,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             if lent {
                 self.steer_lent(port, source)?;
             } else {
-                self.lease_named(id, port)?;
+                self.name_port(id, port, source)?;
             }
             return self
                 .try_open(SocketAddr::new(source, port), remote, &options)
@@ -260,12 +261,19 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.network.source_for(remote, Some(wanted))
     }
 
-    fn lease_named(&mut self, id: SessionId, port: u16) -> Result<u16, Errno> {
-        let root = self.sessions.get(id).is_some_and(|s| s.process.uid == 0);
-        if port < PRIVILEGED && !root {
+    /// A process wants a connection from a port that it has not lent. For as long as the port is used it is held for
+    /// its user, as if it were lent.
+    fn name_port(&mut self, id: SessionId, port: u16, source: IpAddr) -> Result<(), Errno> {
+        let session = self.sessions.get(id).ok_or(Errno::BADF)?;
+        let uid = session.process.uid;
+        if port < PRIVILEGED && uid != shares::ROOT {
             return Err(Errno::ACCESS);
         }
-        self.network.lease_port(self.now, Some(port))
+        if self.network.has_leased(port) {
+            return self.network.lease_port(self.now, Some(port)).map(drop);
+        }
+        self.hold_port(uid, port)?;
+        self.steer_lent(port, source)
     }
 
     fn try_open(

@@ -1,10 +1,11 @@
-//! Ports that programs have bound themselves, for connections from there.
+//! Ports that programs have bound themselves, for connections from there; and those that they have named without
+//! that, which are held for them by a socket of the engine's own.
 //!
 //! The kernel keeps such a port for the program's own socket, of which the engine holds a duplicate
 //! until nothing of its own uses the port any more. It is steered as that of a listener that is gone:
 //! new connections, and those that the kernel has there, stay the kernel's.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use netdev::Device;
@@ -25,6 +26,8 @@ pub(super) struct Lent(Vec<Loan>);
 struct Loan {
     /// Who lent it; none once it is used.
     session: Option<SessionId>,
+    /// It was named and not lent: the socket is the engine's own.
+    is_named: bool,
     /// Whose it counts as.
     uid: u32,
     local: SocketAddr,
@@ -53,6 +56,15 @@ impl Lent {
         Some(at)
     }
 
+    /// The user for whom a port is held that was named.
+    fn named_by(&self, port: u16) -> Option<u32> {
+        let loan = self
+            .0
+            .iter()
+            .find(|loan| loan.is_named && loan.local.port() == port);
+        loan.map(|loan| loan.uid)
+    }
+
     /// A session has ended: what it lent and did not use goes back.
     pub fn forget(&mut self, session: SessionId) -> impl Iterator<Item = Tale> {
         let of_it = move |loan: &mut Loan| loan.session == Some(session);
@@ -79,6 +91,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Ok(Some(session)) = kept {
             self.lent.0.push(Loan {
                 session: Some(session),
+                is_named: false,
                 uid,
                 local,
                 socket,
@@ -104,12 +117,36 @@ impl<D: Device, N: Network> Worker<D, N> {
         if local.port() == 0 {
             return Ok(None);
         }
+        self.has_room_to_hold(uid)?;
+        Ok(Some(session))
+    }
+
+    fn has_room_to_hold(&mut self, uid: u32) -> Result<(), Errno> {
         let limit = self.config.limits.leased_ports as usize;
         if !shares::has_room(limit, uid, self.lent.0.iter().map(|loan| loan.uid)) {
             self.counters.drop(Drop::PortsFull);
             return Err(Errno::NOBUFS);
         }
-        Ok(Some(session))
+        Ok(())
+    }
+
+    /// Holds a port for a user who has named it, until nothing uses it. Others do not get it meanwhile.
+    pub(super) fn hold_port(&mut self, uid: u32, port: u16) -> Result<(), Errno> {
+        match self.lent.named_by(port) {
+            Some(holder) if holder == uid => return Ok(()),
+            Some(_) => return Err(Errno::ADDRINUSE),
+            None => {}
+        }
+        self.has_room_to_hold(uid)?;
+        let socket = self.network.hold_port(port)?;
+        self.lent.0.push(Loan {
+            session: None,
+            is_named: true,
+            uid,
+            local: SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
+            socket,
+        });
+        Ok(())
     }
 
     /// What was [taken](Lent::take) is not used after all.

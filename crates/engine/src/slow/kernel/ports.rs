@@ -64,7 +64,7 @@ impl Ports {
         if self.leases.len() >= self.limit {
             return Err(Errno::ADDRNOTAVAIL);
         }
-        let socket = bound(wanted.unwrap_or(0));
+        let socket = hold(wanted.unwrap_or(0));
         if wanted.is_none() {
             self.exhausted = socket.is_err();
         }
@@ -133,7 +133,11 @@ impl Ports {
     }
 }
 
-fn bound(port: u16) -> Result<OwnedFd> {
+/// Keeps a port, or any, from everybody else until this is closed.
+///
+/// # Errors
+/// `ADDRINUSE`: somebody else has it.
+pub fn hold(port: u16) -> Result<OwnedFd> {
     let both = socket_with(
         AddressFamily::INET6,
         SocketType::STREAM,
