@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::world::{ENGINE, Host, PEER, World};
+use engine::config::Config;
+use engine::stats::Drop;
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{Completion, ConnectBlock, Submission, position};
 
@@ -165,6 +167,38 @@ fn who_has_said_once_that_it_wants_one_gets_one() {
     }
     assert_eq!(world.worker.counters().connections_moved, 1);
     world.settle();
+    second.collect();
+    assert_eq!(second.accepted().len(), 1);
+}
+
+#[test]
+fn who_could_not_be_given_one_is_given_the_next() {
+    let mut config = Config::default();
+    config.limits.unaccepted_bytes = 1 << 16;
+    let mut world = World::of_workers_with(2, config);
+    let ([_first, mut second], names, port) = listener_of_two(&mut world);
+    let (_third, mut fourth) = (world.attach(None), world.attach(None));
+    let (full, _) = world.listen(&mut fourth);
+    // Where somebody waits there is no memory for what clients of another listener send.
+    world.peer.sends_to = 1;
+    for _ in 0..4 {
+        let peer = world.peer.connect(world.now, full);
+        world.settle();
+        world.peer.send(world.now, peer, &[7; 20_000]);
+        world.settle();
+    }
+    world.peer.sends_to = 0;
+    for sent in [5_000, 0] {
+        let peer = world.peer.connect(world.now, port);
+        world.settle();
+        if sent > 0 {
+            world.peer.send(world.now, peer, &[8; 5_000]);
+            world.settle();
+            credit(&mut second, names[1], 1);
+        }
+        world.settle();
+    }
+    assert_eq!(world.others[0].counters().dropped(Drop::MoveFailed), 1);
     second.collect();
     assert_eq!(second.accepted().len(), 1);
 }

@@ -143,6 +143,14 @@ impl Acceptors {
         place.wanting.load(Ordering::SeqCst) & !worker.bit()
     }
 
+    /// A worker gets one of the connections that it wants, and is to say so again if it wants more. Whether it wants
+    /// any.
+    pub fn serve(&self, local: SocketAddr, worker: WorkerId) -> bool {
+        let place = self.place(local.ip(), local.port());
+        let before = place.map(|it| it.wanting.fetch_and(!worker.bit(), Ordering::SeqCst));
+        before.is_some_and(|wanting| wanting & worker.bit() != 0)
+    }
+
     /// Somebody waits at a worker for connections to `local`, or not any more. The workers that have too
     /// many.
     pub fn set_wanting(&self, local: SocketAddr, worker: WorkerId, wants: bool) -> u64 {

@@ -218,9 +218,20 @@ impl Handoff {
         self.joint.acceptors.set_over(local, self.own, over)
     }
 
-    /// A worker gets one of the connections that it wants: it is to say so again if it wants more.
-    pub fn is_served(&self, local: SocketAddr, worker: WorkerId) {
-        self.joint.acceptors.set_wanting(local, worker, false);
+    /// Hands over a connection that waits for a listener. If the other worker wants such it is to say so again if it
+    /// wants more.
+    ///
+    /// # Errors
+    /// As of [`hand`](Self::hand).
+    pub fn serve(&mut self, to: WorkerId, waiting: Box<Waiting>) -> Result<(), NoRoom> {
+        let local = waiting.listener;
+        // Before it can have it, and say so again.
+        let wants = self.joint.acceptors.serve(local, to);
+        let handed = self.mail.send(to, Handed::Waiting(waiting));
+        if handed.is_err() && wants {
+            self.joint.acceptors.set_wanting(local, to, true);
+        }
+        handed
     }
 
     /// Somebody waits here for connections, or not any more: the other workers that have too many.
@@ -346,5 +357,43 @@ mod tests {
         found.sort_unstable();
         found.dedup();
         assert_eq!(found, [2, 3], "both others, and not itself");
+    }
+
+    #[test]
+    fn who_wants_connections_says_so_until_it_gets_one() {
+        let mut places = Handoff::join(2, 100, &[7; 32]).expect("descriptors");
+        let local: SocketAddr = "10.0.0.1:80".parse().expect("an address");
+        let [a, b] = &mut places[..] else {
+            panic!("two");
+        };
+        for place in [&*a, &*b] {
+            place.begin_accepting(local, false).expect("room");
+        }
+        let waiting = || {
+            let mut stack = Stack::new(tcp::Config::default(), [1; 32]);
+            let to: SocketAddr = "10.0.0.2:7".parse().expect("an address");
+            let options = tcp::ConnOptions::default();
+            let conn = stack.connect(Instant::ZERO, local, to, &options);
+            let connection = stack.export(Instant::ZERO, conn.expect("a new pair"));
+            Box::new(Waiting {
+                listener: local,
+                connection: Box::new(connection.expect("it is known")),
+                received: Vec::new(),
+                since: Instant::ZERO,
+                hops: 0,
+            })
+        };
+        b.set_wanting(local, true);
+        while a.hand(b.own(), Handed::Wanted(local)).is_ok() {}
+        // It cannot have it, and goes on to want it.
+        assert!(a.serve(b.own(), waiting()).is_err());
+        assert_eq!(a.set_over(local, true), b.own().bit());
+        while b.receive().is_some() {}
+        assert!(a.serve(b.own(), waiting()).is_ok());
+        assert_eq!(a.set_over(local, true), 0);
+        // Who wants none is not said to.
+        while a.hand(b.own(), Handed::Wanted(local)).is_ok() {}
+        assert!(a.serve(b.own(), waiting()).is_err());
+        assert_eq!(a.set_over(local, true), 0);
     }
 }

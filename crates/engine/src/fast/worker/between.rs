@@ -198,11 +198,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             since,
             hops: 0,
         });
-        let moved = self.pass_on(to, waiting);
-        if let Some(handoff) = self.handoff.as_ref().filter(|_| moved) {
-            handoff.is_served(local, to);
-        }
-        moved
+        self.pass_on(to, waiting)
     }
 
     /// Hands a connection over that is in no stack; true if it is another worker's now. If there is no room
@@ -211,7 +207,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(handoff) = &mut self.handoff else {
             return false;
         };
-        match handoff.hand(to, Handed::Waiting(waiting)) {
+        match handoff.serve(to, waiting) {
             Ok(()) => {
                 self.counters.connections_moved += 1;
                 true
@@ -265,9 +261,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             let connection = &waiting.connection;
             handoff.give_flow(&flow(connection.local, connection.remote), to);
             self.pass_on(to, waiting);
-            return;
+        } else {
+            self.put_in(&waiting);
         }
-        self.put_in(&waiting);
+        // Whatever has become of it, who waits here for connections has not said so since.
+        if let Some(number) = self.listeners.on(local).map(|l| l.number) {
+            self.hand_over(number);
+        }
     }
 
     /// Puts a connection into this worker's stack and its listener's queue. Where nobody listens it ends by
