@@ -35,13 +35,21 @@ pub trait Errand: Send + 'static {
 /// Errands, and the threads that run them.
 #[derive(Debug)]
 pub struct Errands<E> {
-    queue: VecDeque<E>,
+    /// Those that wait, by user; the user who was served longest ago first.
+    queue: VecDeque<OfUser<E>>,
     runners: Vec<Runner<E>>,
     /// Names the last thread.
     number: u32,
     done: Receiver<(u32, E)>,
     says_done: Sender<(u32, E)>,
     wire: Arc<OwnedFd>,
+}
+
+/// Errands of a user: one at least.
+#[derive(Debug)]
+struct OfUser<E> {
+    uid: u32,
+    errands: VecDeque<E>,
 }
 
 /// A thread.
@@ -84,12 +92,29 @@ impl<E: Errand> Errands<E> {
 
     /// One more.
     pub fn add(&mut self, errand: E) {
-        self.queue.push_back(errand);
+        let uid = errand.uid();
+        match self.queue.iter_mut().find(|user| user.uid == uid) {
+            Some(user) => user.errands.push_back(errand),
+            None => self.queue.push_back(OfUser {
+                uid,
+                errands: [errand].into(),
+            }),
+        }
+    }
+
+    /// The next one: users take turns, so that nobody waits for all that one of them has.
+    fn next(&mut self) -> Option<E> {
+        let mut user = self.queue.pop_front()?;
+        let errand = user.errands.pop_front();
+        if !user.errands.is_empty() {
+            self.queue.push_back(user);
+        }
+        errand
     }
 
     /// Runs all of them on this thread, for who has time: the next one that is done.
     pub fn run_here(&mut self) -> Option<E> {
-        let mut errand = self.queue.pop_front()?;
+        let mut errand = self.next()?;
         errand.run();
         Some(errand)
     }
@@ -106,11 +131,12 @@ impl<E: Errand> Errands<E> {
             back.push(errand);
         }
         self.dismiss();
-        while let Some(errand) = self.queue.pop_front() {
+        while let Some(uid) = self.queue.front().map(|user| user.uid) {
             let held_up = |runner: &&Runner<E>| runner.is_held_up(now);
             let mut users = self.runners.iter().filter(held_up);
-            if users.any(|runner| runner.busy.is_some_and(|(uid, _)| uid == errand.uid())) {
-                back.push(errand);
+            if users.any(|runner| runner.busy.is_some_and(|(busy, _)| busy == uid)) {
+                let all = self.queue.pop_front().into_iter();
+                back.extend(all.flat_map(|user| user.errands));
                 continue;
             }
             if self
@@ -118,10 +144,11 @@ impl<E: Errand> Errands<E> {
                 .iter()
                 .any(|r| r.busy.is_some() && !r.is_held_up(now))
             {
-                self.queue.push_front(errand);
                 break;
             }
-            if let Err(errand) = self.send(errand, now) {
+            if let Some(errand) = self.next()
+                && let Err(errand) = self.send(errand, now)
+            {
                 back.push(errand);
             }
         }
@@ -267,6 +294,25 @@ mod tests {
         errands.add(quick(1000));
         assert_eq!(back(&mut errands, later, 1), [(1000, true)]);
         assert_eq!(errands.runners.len(), 1, "one is enough");
+    }
+
+    #[test]
+    fn users_take_turns_however_much_one_of_them_has() {
+        let mut errands = Errands::new().expect("descriptors");
+        (0..3).for_each(|_| errands.add(quick(1000)));
+        errands.add(quick(1001));
+        errands.add(quick(1002));
+        let mut order = Vec::new();
+        while let Some(done) = errands.run_here() {
+            order.push(done.uid);
+            if done.uid == 1002 {
+                errands.add(quick(1002));
+            }
+            if order.len() == 6 {
+                break;
+            }
+        }
+        assert_eq!(order, [1000, 1001, 1002, 1000, 1002, 1000]);
     }
 
     #[test]

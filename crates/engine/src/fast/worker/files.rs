@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use tcp::{ConnId, Extent};
 
 use super::Worker;
+use crate::config::shares;
 use crate::exchange::{FETCHES, Fetch, Fetched, SessionKey, Tale};
 use crate::fast::connections::SessionId;
 use crate::fast::memory::{Memory, OpenFile, WINDOW};
@@ -40,6 +41,8 @@ pub(super) struct Fetches {
 struct UnderWay {
     number: u64,
     session: SessionKey,
+    /// Whose it counts as.
+    uid: u32,
     file: u16,
     part: Range<u64>,
     /// Nobody waits for it, and who comes to it nevertheless has it fetched once more.
@@ -48,10 +51,12 @@ struct UnderWay {
 }
 
 impl Fetches {
-    /// Whether one more may be sent for while there are fewer than `all`, and `own` of the same session.
-    fn has_room(&self, whose: SessionKey, all: usize, own: usize) -> bool {
+    /// Whether one more may be sent for within its user's share of `all`, while there are fewer than `own` of the
+    /// same session.
+    fn has_room(&self, (whose, uid): (SessionKey, u32), (all, own): (usize, usize)) -> bool {
         let of_session = self.under_way.iter().filter(|it| it.session == whose);
-        self.under_way.len() < all && of_session.count() < own
+        let holders = self.under_way.iter().map(|it| it.uid);
+        of_session.count() < own && shares::has_room(all, uid, holders)
     }
 
     /// Whether somebody is to try again who is told by nobody that he may.
@@ -120,7 +125,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some((id, file, offset)) = Memory::file_of(extent) else {
             return;
         };
-        let Some(whose) = self.key_of(id) else {
+        let Some((whose, uid)) = self.key_of(id) else {
             self.end_for_its_file(conn);
             return;
         };
@@ -133,7 +138,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             under_way.waiting.push(conn);
             return;
         }
-        if !fetches.has_room(whose, FETCHES, FETCHES_OF_SESSION) {
+        if !fetches.has_room((whose, uid), (FETCHES, FETCHES_OF_SESSION)) {
             fetches.later.push(conn);
             return;
         }
@@ -145,8 +150,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let part = offset..offset.saturating_add(WINDOW);
         self.send_for(whose, file, part, Some(conn));
         // The disk is busy with what was begun before: he who waits need not wait until more is.
-        let (all, own) = AHEAD;
-        if let Some(part) = next.filter(|_| self.fetches.has_room(whose, all, own)) {
+        if let Some(part) = next.filter(|_| self.fetches.has_room((whose, uid), AHEAD)) {
             self.send_for(whose, file, part, None);
         }
     }
@@ -158,12 +162,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         let whose = self.key_of(id);
         let held = self.memory.files_of(id).and_then(|it| it.get_mut(file));
-        let (Some(held), Some(whose)) = (held, whose) else {
+        let (Some(held), Some((whose, uid))) = (held, whose) else {
             return;
         };
         // It is asked again wherever he reads, until it is passed.
-        let (all, own) = AHEAD;
-        if !self.fetches.has_room(whose, all, own) {
+        if !self.fetches.has_room((whose, uid), AHEAD) {
             return;
         }
         if let Some(part) = held.readers.pass(offset) {
@@ -171,10 +174,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// What a session is called where it may be gone by the time of an answer.
-    fn key_of(&self, id: SessionId) -> Option<SessionKey> {
-        let number = self.sessions.get(id)?.number;
-        Some(SessionKey { id, number })
+    /// What a session is called where it may be gone by the time of an answer, and its user.
+    fn key_of(&self, id: SessionId) -> Option<(SessionKey, u32)> {
+        let session = self.sessions.get(id)?;
+        let number = session.number;
+        Some((SessionKey { id, number }, session.process.uid))
     }
 
     /// Sends for part of a file, for which a connection waits, or nobody.
@@ -194,6 +198,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         fetches.under_way.push(UnderWay {
             number,
             session: whose,
+            uid: session.process.uid,
             file,
             part: part.clone(),
             is_ahead: waits.is_none(),
@@ -234,5 +239,42 @@ impl<D: Device, N: Network> Worker<D, N> {
         for conn in later.drain(..most.min(later.len())) {
             self.stack.payload_is_there(conn);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_user_has_all_that_is_fetched_however_many_sessions_it_has() {
+        let whose = |number: u32| SessionKey {
+            id: SessionId(number as u16),
+            number,
+        };
+        let mut fetches = Fetches::default();
+        let most = (FETCHES, FETCHES_OF_SESSION);
+        let mut begin = |session: u32, uid| {
+            let has_room = fetches.has_room((whose(session), uid), most);
+            if has_room {
+                fetches.under_way.push(UnderWay {
+                    number: 0,
+                    session: whose(session),
+                    uid,
+                    file: 0,
+                    part: 0..1,
+                    is_ahead: false,
+                    waiting: Vec::new(),
+                });
+            }
+            has_room
+        };
+        // As often as a session may, of as many sessions as would do for all.
+        let of_one =
+            (0..FETCHES_OF_SESSION * FETCHES).filter(|n| begin((n / FETCHES) as u32, 1000));
+        assert_eq!(of_one.count(), FETCHES / 2);
+        assert!(begin(77, 1001));
+        let of_session = (0..FETCHES).filter(|_| begin(78, shares::ROOT));
+        assert_eq!(of_session.count(), FETCHES_OF_SESSION);
     }
 }
