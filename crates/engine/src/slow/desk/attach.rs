@@ -81,10 +81,12 @@ impl Desk {
     ) -> Result<(Ask, Pending), NoSession> {
         self.has_place(process.uid)?;
         let (region, engine_side) = self.make_region(version)?;
-        let (doorbell, bell) = doorbell::pair().map_err(of_kernel)?;
+        let (doorbell, mut bell) = doorbell::pair().map_err(of_kernel)?;
         let (waker, hears) = doorbell::pair().map_err(of_kernel)?;
         // Before Linux 6.16 they come along, and are left to who has time to close them.
-        let _ = refuse_rights(&bell);
+        if refuse_rights(&bell).is_ok() {
+            bell.expect_no_rights();
+        }
         let _ = refuse_rights(&waker);
         self.numbers = self.numbers.wrapping_add(1);
         *self.sessions.entry(process.uid).or_default() += 1;
