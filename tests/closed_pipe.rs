@@ -89,6 +89,8 @@ fn no_command_panics_when_nobody_reads_it() {
         &["explain", &pid],
         &["explain", "--json", &pid],
         &["capture", "--seconds", "1", "-w", "-"],
+        &["trace", "begin", "--sends", "1"],
+        &["trace", "end", "--json"],
         &["service", "list", "--root", &service],
         &["service", "enable", "no-such", "--root", &service],
         &["engine", "--check", "-i", "lo"],

@@ -509,10 +509,10 @@ mod tests {
         let planned = plan(&run.names, &run.options).unwrap();
         let entry = planned[1].entry;
         let (experiment, rules) = (&planned[1].header.experiment, &planned[1].header.rules);
-        // Two cores, kernel and engine, a second and two around it, three rounds.
+        // Two cores, kernel and engine, a second and a half more around it, three rounds.
         assert_eq!(
             entry.takes(experiment, rules, rules.least_rounds).as_secs(),
-            36
+            30
         );
     }
 

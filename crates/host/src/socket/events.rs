@@ -148,7 +148,7 @@ impl SocketCore {
         local: std::net::SocketAddr,
     ) {
         let mut state = lock(&self.state);
-        if let Some(block) = state.connect_block.take() {
+        if let Some(block) = state.take_connect_block() {
             lock(&attachment.pool).give_back(block);
         }
         state.phase = Phase::Open;
@@ -192,7 +192,7 @@ impl SocketCore {
         {
             let mut pool = lock(&attachment.pool);
             state.send.clear(&mut pool);
-            if let Some(block) = state.connect_block.take() {
+            if let Some(block) = state.take_connect_block() {
                 pool.give_back(block);
             }
         }

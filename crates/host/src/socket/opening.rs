@@ -7,7 +7,7 @@ use std::time::Duration;
 use queue_pair::Submission;
 use rustix::io::Errno;
 
-use super::state::{Asked, State};
+use super::state::State;
 use super::{Attachment, Phase, Socket, SocketCore};
 use crate::lock::lock;
 
@@ -27,6 +27,11 @@ impl State {
         answers.then_some((of, asked.token))
     }
 
+    /// Where the engine was told what is wanted, if that is not its own any more: it goes back to the pool.
+    pub(super) fn take_connect_block(&mut self) -> Option<u64> {
+        self.asked.as_mut()?.block.take()
+    }
+
     /// The program has closed it: it need not be opened any more.
     pub(super) fn cancel(&self) {
         if let Some((engine, token)) = self.being_opened() {
@@ -44,8 +49,9 @@ impl State {
 impl SocketCore {
     /// It has just been asked for.
     pub(crate) fn is_asked_for(&self, of: &Arc<Attachment>, token: u64) {
-        let of = Arc::downgrade(of);
-        lock(&self.state).asked = Some(Box::new(Asked { of, token }));
+        if let Some(asked) = &mut lock(&self.state).asked {
+            (asked.of, asked.token) = (Arc::downgrade(of), token);
+        }
     }
 
     /// The engine has said from where it opens it. Called by the pumping thread.

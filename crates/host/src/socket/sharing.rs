@@ -241,7 +241,7 @@ impl SocketCore {
             state.elsewhere.received = received;
         }
         state.alone_since = NEVER_ALONE;
-        state.connect_block = None;
+        state.asked = None;
         state.starved = false;
         state.listed_as_starved = false;
         state.owes_announcement = false;
@@ -266,7 +266,7 @@ impl SocketCore {
         state.send = SendQueue::default();
         state.receive.forget();
         state.posts = None;
-        state.connect_block = None;
+        state.asked = None;
         state.elsewhere = Elsewhere::default();
         if state.closed || state.phase == Phase::Over {
             return;

@@ -84,10 +84,12 @@ impl Marks {
     }
 }
 
-/// Whom a connection was asked of, and by which token.
+/// How a connection was asked for: of whom, by which token, and where what is wanted stands in the send area, until
+/// the engine has read that.
 pub(super) struct Asked {
     pub(super) of: Weak<Attachment>,
     pub(super) token: u64,
+    pub(super) block: Option<u64>,
 }
 
 pub(super) struct State {
@@ -139,8 +141,6 @@ pub(super) struct State {
     pub(super) marks: Option<Box<Marks>>,
     pub(super) options: Options,
     pub(super) ends: Ends,
-    /// The block of the send area in which the engine reads whom to connect to.
-    pub(super) connect_block: Option<u64>,
     pub(super) syn: Syn,
 }
 
@@ -179,7 +179,6 @@ impl State {
             marks: None,
             options: Options::default(),
             ends: Ends::new(local, peer),
-            connect_block: None,
             asked: None,
             syn: Syn::Ordinary,
         }
@@ -328,7 +327,11 @@ impl SocketCore {
     ) -> Arc<Self> {
         let mut state = State::new(Phase::Connecting, local, peer);
         state.options = options;
-        state.connect_block = Some(connect_block);
+        state.asked = Some(Box::new(Asked {
+            of: Weak::new(),
+            token: 0,
+            block: Some(connect_block),
+        }));
         if may_hold_syn {
             state.syn = Syn::Asked;
         }

@@ -20,7 +20,7 @@ impl SocketCore {
     /// The SYN waits for data, and has room for so many bytes. Called by the pumping thread, as what follows.
     pub(crate) fn syn_waits(&self, attachment: &Arc<Attachment>, conn: ConnRef, room: u16) {
         let mut state = lock(&self.state);
-        if let Some(block) = state.connect_block.take() {
+        if let Some(block) = state.take_connect_block() {
             lock(&attachment.pool).give_back(block);
         }
         state.syn = Syn::Ordinary;
