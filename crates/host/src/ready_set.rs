@@ -170,20 +170,6 @@ impl ReadySet {
         Ok(())
     }
 
-    /// An interest reports nothing until it is changed, as a one-shot one that was reported.
-    ///
-    /// # Errors
-    /// `ENOENT`: there is no such interest.
-    pub fn silence(&self, what: &impl Watchable, key: u64) -> Result<(), Errno> {
-        what.readiness_source().0.with_watches(|watches| {
-            let slot = self.find(watches, key).ok_or(Errno::NOENT)?;
-            let mut members = lock(&self.core.members);
-            let interest = members.interests[slot as usize].as_mut();
-            interest.ok_or(Errno::NOENT)?.wanted = Readiness::NONE;
-            Ok(())
-        })
-    }
-
     /// Removes an interest.
     ///
     /// # Errors

@@ -248,7 +248,6 @@ const ALONE: &[(&str, Alone)] = &[
     ("accept through a set", connecting::accept_through_set),
     ("accept with a time limit", connecting::accept_time_limit),
     ("look once for a client", family::looks_once),
-    ("one-shot listener", sets::one_shot_listener),
     (
         "cancelled while it accepts",
         interruptions::cancelled_in_accept,

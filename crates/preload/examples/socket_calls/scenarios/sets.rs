@@ -2,12 +2,10 @@
 
 use std::ffi::c_int;
 use std::mem::zeroed;
-use std::net::TcpStream;
-use std::ptr::null_mut;
 
 use super::Stage;
 use super::events::{change, set, wait};
-use crate::calls::{self, HANG};
+use crate::calls::HANG;
 
 /// What a set tells of the one in it, and what that one does. The outer set may be woken for nothing, but not too
 /// seldom.
@@ -116,38 +114,4 @@ pub fn with_one_place(stage: &mut Stage<'_>, fd: c_int) {
         stage.transcript.close(end);
     }
     stage.transcript.close(set);
-}
-
-/// Clients that come by two ways are one event of it.
-pub fn one_shot_listener(stage: &mut Stage<'_>) {
-    let (listener, address) = calls::listening(stage.here, 0);
-    let set = set(stage.transcript);
-    let once = libc::EPOLLIN | libc::EPOLLONESHOT;
-    let (add, again) = (libc::EPOLL_CTL_ADD, libc::EPOLL_CTL_MOD);
-    change(stage.transcript, set, add, listener, once, 1);
-    for _ in 0..3 {
-        let near = TcpStream::connect(address).expect("a client of this machine");
-        stage.agent.tell(&format!("connect {address}"));
-        // By whichever way they came, both are there.
-        let mut told = 0;
-        for milliseconds in [HANG, 100, 100] {
-            // SAFETY: room for four events.
-            told += unsafe {
-                let mut events: [libc::epoll_event; 4] = zeroed();
-                libc::epoll_wait(set, events.as_mut_ptr(), 4, milliseconds)
-            };
-        }
-        stage.transcript.note(format_args!("told {told} times"));
-        for _ in 0..2 {
-            // SAFETY: nothing is asked but the number.
-            let accepted = unsafe { libc::accept(listener, null_mut(), null_mut()) };
-            stage.transcript.fd("accept", accepted);
-            stage.transcript.close(accepted);
-        }
-        stage.agent.tell("close");
-        drop(near);
-        change(stage.transcript, set, again, listener, once, 1);
-    }
-    stage.transcript.close(set);
-    stage.transcript.close(listener);
 }

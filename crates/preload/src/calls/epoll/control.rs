@@ -125,12 +125,6 @@ fn change_here(
     data: u64,
 ) -> Result<(), Errno> {
     let ours = set.ours(number)?;
-    if tcp.listener().is_some() {
-        match operation != libc::EPOLL_CTL_DEL && events & libc::EPOLLONESHOT as u32 != 0 {
-            true => set.once.arm(fd, data),
-            false => set.once.remove(fd),
-        }
-    }
     let (key, wanted) = (fd as u64, Readiness(events));
     match (operation, tcp.stream(), tcp.listener()) {
         (libc::EPOLL_CTL_ADD, Some(stream), _) => ours.ready.add(&stream.socket, key, wanted, data),

@@ -17,10 +17,7 @@ use rustix::io::Errno;
 use super::family;
 use crate::engine::session;
 use crate::kernel::deadline::{Deadline, Patience};
-use crate::kernel::epoll::kernel_control;
 use crate::kernel::raw::{result, sys};
-use crate::numbers::table;
-use crate::objects::set::once::Report;
 use crate::objects::set::sleep::{Bed, MARK, NEWS, PROGRAMS};
 use crate::objects::set::{Ours, Set, bell};
 use crate::thread::inside::sleeping;
@@ -78,36 +75,36 @@ pub unsafe fn wait(
         .fetch_add(1, Ordering::Relaxed)
         .is_multiple_of(TURNS_WITHOUT_KERNEL);
     if due && ours.ready.any_ready() {
-        let rung = room.kernel(set, Deadline::NOW, core::ptr::null())?;
+        let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
         ours.sleep.quieten(&set.kin, rung);
         set.call_unaware(ours, number)?;
     }
-    room.collect(set, ours);
+    room.collect(ours);
     let waits = room.filled == 0 && !patience.is_zero();
     // Until this returns.
     let _waiting = waits.then(|| ours.sleep.hesitate());
     if waits {
-        room.collect(set, ours);
+        room.collect(ours);
     }
     if room.filled > 0 {
         return Ok(room.leave(set, ours));
     }
     loop {
         if patience.is_zero() {
-            let rung = room.kernel(set, Deadline::NOW, mask)?;
+            let rung = room.kernel(Deadline::NOW, mask)?;
             ours.sleep.quieten(&set.kin, rung);
             set.call_unaware(ours, number)?;
-            room.collect(set, ours);
+            room.collect(ours);
             return Ok(room.leave(set, ours));
         }
         let mut bed = ours.sleep.arm(&set.kin, number, deadline)?;
-        room.collect(set, ours);
+        room.collect(ours);
         // Collected twice, what is level-triggered would be reported twice.
         let collected = room.filled > 0;
         if collected {
             bed.until = Deadline::NOW;
         }
-        let slept = room.sleep(set, &bed, mask);
+        let slept = room.sleep(&bed, mask);
         ours.sleep.disarm(&set.kin, &bed, slept.unwrap_or(true));
         if set.is_familys() {
             // By the fork of another thread it may be one only now.
@@ -115,7 +112,7 @@ pub unsafe fn wait(
         }
         set.call_unaware(ours, number)?;
         if !collected {
-            room.collect(set, ours);
+            room.collect(ours);
         }
         if room.filled == 0 {
             slept?;
@@ -136,21 +133,11 @@ struct Room {
 
 impl Room {
     /// Adds what our part has to report.
-    fn collect(&mut self, set: &Set, ours: &Ours) {
+    fn collect(&mut self, ours: &Ours) {
         session::pump();
         let left = self.most - self.filled;
-        let Room {
-            number,
-            events,
-            filled,
-            ..
-        } = self;
+        let Room { events, filled, .. } = self;
         ours.ready.collect(left, |event| {
-            match set.once.of_ours(event.key as c_int) {
-                Report::Ordinary => {}
-                Report::Told(fd) => silence_kernel(*number, fd, event.data),
-                Report::NotAgain => return,
-            }
             // SAFETY: `collect` reports at most `left` events, so this is within the array.
             unsafe {
                 events.add(*filled).write_unaligned(epoll_event {
@@ -183,7 +170,7 @@ impl Room {
         };
         set.kin.in_kernel.leave();
         set.unaware.leave();
-        if self.keep(set, reported?) {
+        if self.keep(reported?) {
             session::begin();
             let ours = set.ours(self.number)?;
             ours.sleep.quieten(&set.kin, true);
@@ -201,7 +188,7 @@ impl Room {
         mask: *const sigset_t,
     ) -> Result<(), Errno> {
         let Some(news) = bell::news() else {
-            return self.kernel(set, deadline, mask).map(drop);
+            return self.kernel(deadline, mask).map(drop);
         };
         let ask = |fd| pollfd {
             fd,
@@ -227,16 +214,16 @@ impl Room {
             family::heard();
         }
         if programs {
-            self.kernel(set, Deadline::NOW, core::ptr::null())?;
+            self.kernel(Deadline::NOW, core::ptr::null())?;
         }
         Ok(())
     }
 
     /// Sleeps as was made ready, and adds what the kernel's part has to report. True if there were events of a
     /// sleeper's.
-    fn sleep(&mut self, set: &Set, bed: &Bed, mask: *const sigset_t) -> Result<bool, Errno> {
+    fn sleep(&mut self, bed: &Bed, mask: *const sigset_t) -> Result<bool, Errno> {
         let Some(beside) = bed.beside else {
-            return self.kernel(set, bed.until, mask);
+            return self.kernel(bed.until, mask);
         };
         let mut found = [epoll_event { events: 0, u64: 0 }; 8];
         let (call, at, most) = (libc::SYS_epoll_pwait, found.as_mut_ptr(), found.len());
@@ -254,35 +241,30 @@ impl Room {
         if any(NEWS) {
             family::heard();
         }
-        let rung = any(PROGRAMS) && self.kernel(set, Deadline::NOW, core::ptr::null())?;
+        let rung = any(PROGRAMS) && self.kernel(Deadline::NOW, core::ptr::null())?;
         Ok(any(MARK) || rung)
     }
 
     /// Adds what the kernel's part has to report, waiting for it until `deadline`. Events of a
     /// sleeper's are not for the program; true if there were any.
-    fn kernel(
-        &mut self,
-        set: &Set,
-        deadline: Deadline,
-        mask: *const sigset_t,
-    ) -> Result<bool, Errno> {
+    fn kernel(&mut self, deadline: Deadline, mask: *const sigset_t) -> Result<bool, Errno> {
         let left = self.most - self.filled;
         if left == 0 {
             return Ok(false);
         }
         let (call, span) = (libc::SYS_epoll_pwait, deadline.milliseconds());
-        let (number, most) = (self.number, left as c_int);
+        let (set, most) = (self.number, left as c_int);
         // SAFETY: within the program's array; the mask is the program's.
         let reported = unsafe {
             let events = self.events.add(self.filled);
             if deadline.is_now() {
-                result(sys!(call, number, events, most, span, mask, 8usize))
+                result(sys!(call, set, events, most, span, mask, 8usize))
             } else {
-                sleeping!(call, number, events, most, span, mask, 8usize)
+                sleeping!(call, set, events, most, span, mask, 8usize)
             }
         }?;
         // A listener may be reported by both parts: each then has a client of its own waiting.
-        Ok(self.keep(set, reported))
+        Ok(self.keep(reported))
     }
 
     /// The caller goes, with what is in the array. If there is more, it is for another.
@@ -296,44 +278,19 @@ impl Room {
 
     /// Of the events that the kernel has just `reported`, keeps those that are no sleeper's; true if
     /// there were others.
-    fn keep(&mut self, set: &Set, reported: usize) -> bool {
+    fn keep(&mut self, reported: usize) -> bool {
         let before = self.filled;
         for index in self.filled..self.filled + reported {
             // SAFETY: the kernel has filled these, and `self.filled` is never beyond `index`.
             unsafe {
                 let event = self.events.add(index).read_unaligned();
-                if event.u64 != MARK && is_told(set, event.u64) {
+                if event.u64 != MARK {
                     self.events.add(self.filled).write_unaligned(event);
                     self.filled += 1;
                 }
             }
         }
         self.filled - before < reported
-    }
-}
-
-/// Our part has told of a one-shot interest in a listener: the kernel's tells of nothing until it is changed.
-fn silence_kernel(number: c_int, fd: c_int, data: u64) {
-    let events = libc::EPOLLONESHOT as u32;
-    let mut event = epoll_event { events, u64: data };
-    // A number that is closed meanwhile is in no set.
-    let _ = kernel_control(number, libc::EPOLL_CTL_MOD, fd, &raw mut event);
-}
-
-/// Whether an event of the kernel's part is for the program. If it is of a one-shot interest in a listener, ours tells
-/// of nothing until it is changed.
-fn is_told(set: &Set, data: u64) -> bool {
-    match set.once.of_kernel(data) {
-        Report::Ordinary => true,
-        Report::NotAgain => false,
-        Report::Told(fd) => {
-            let held = table::get(fd);
-            let listening = held.as_ref().and_then(|held| held.listener());
-            if let (Some(listening), Some(ours)) = (listening, set.ours.get()) {
-                let _ = ours.ready.silence(&listening.listener, fd as u64);
-            }
-            true
-        }
     }
 }
 
