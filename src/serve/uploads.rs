@@ -182,7 +182,8 @@ impl Upload {
         if let Some(status) = self.failed {
             return Stored::Refused(status);
         }
-        // Another upload may have come before: its conditions are to hold of what is replaced.
+        // Another upload may have come before: the conditions are to hold of what is replaced. One thread finishes
+        // all uploads of a server; what others change in the directory in this moment is not seen.
         if let Place::Named {
             name,
             conditions: Some(conditions),

@@ -310,10 +310,6 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends one direction, or both.
-    ///
-    /// # Errors
-    /// `EAGAIN`: what was committed before has not left yet. Otherwise the kernel's.
     /// See the stream's.
     pub(crate) fn bound_what_is_left(&self) {
         use rustix::net::sockopt;
@@ -323,6 +319,10 @@ impl Stream {
         }
     }
 
+    /// Ends one direction, or both.
+    ///
+    /// # Errors
+    /// `EAGAIN`: what was committed before has not left yet. Otherwise the kernel's.
     pub(crate) fn shutdown(&mut self, how: Shutdown) -> Result<(), Errno> {
         if how != Shutdown::Read {
             self.flush()?;

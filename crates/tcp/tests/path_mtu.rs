@@ -452,7 +452,6 @@ fn an_mtu_probe_that_is_lost_costs_only_its_retransmission() {
     assert_eq!(b.stack.counters().path_mtu_black_holes, 1);
 }
 
-/// A peer that has no room answers every retransmission. So they arrive, whatever their size.
 /// Without timestamps what was sent again gives no sample of the round trip, by which the time out would fall.
 #[test]
 fn full_segments_that_arrive_between_timeouts_are_no_black_hole() {
@@ -472,6 +471,7 @@ fn full_segments_that_arrive_between_timeouts_are_no_black_hole() {
     assert_eq!(b.info().path_mtu, 1500);
 }
 
+/// A peer that has no room answers every retransmission. So they arrive, whatever their size.
 //~ RFC 4821 §7.7
 #[test]
 fn a_peer_that_answers_is_no_black_hole() {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use queue_pair::Submission;
 use rustix::io::Errno;
@@ -80,8 +80,11 @@ impl Socket {
         }
         if let Some((engine, token)) = unknown() {
             engine.post_surely(Submission::AskLocal { token });
+            let until = Instant::now() + limit;
             let told = || unknown().is_none().then_some(());
-            while let Err(Errno::INTR) = self.wait_for_engine(limit, told) {
+            let wait =
+                || self.wait_for_engine(until.saturating_duration_since(Instant::now()), told);
+            while let Err(Errno::INTR) = wait() {
                 // The answer is on its way: a signal does not end it.
             }
         }

@@ -219,7 +219,7 @@ pub fn wait_until_open(held: &Held, stream: &Stream) -> Result<usize, Errno> {
 }
 
 /// shutdown on a connection, in whichever direction. One that is being opened is given up, as in the kernel: who
-/// waits for it is told of a reset, and the socket may connect again.
+/// waits for it in connect is told of a reset, and the socket may connect again.
 pub fn shutdown(held: &Held, stream: &Stream, how: c_int) -> Result<(), Errno> {
     let is_a_way = matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR);
     if is_a_way && stream.socket.is_opening() {
@@ -233,6 +233,10 @@ pub fn shutdown(held: &Held, stream: &Stream, how: c_int) -> Result<(), Errno> {
 /// Why it has failed, which this tells once: after that the socket is as before.
 fn failure(held: &Held, stream: &Stream) -> Option<Errno> {
     let error = stream.socket.take_error();
+    if stream.left.load(Ordering::Relaxed) {
+        // Another thread was told, or has given it up.
+        return Some(error.unwrap_or(Errno::CONNABORTED));
+    }
     if !stream.socket.never_opened() {
         return error;
     }

@@ -210,8 +210,8 @@ impl Sleep {
     /// From now on the set's own number is readable whenever it has something to report.
     pub fn stay_armed(&self, set: c_int) -> Result<(), Errno> {
         let mut state = lock(&self.state);
-        self.renew(&mut state)?;
         state.always = Some(set);
+        self.renew(&mut state)?;
         state.sleeper.arm();
         state.register(set)
     }
@@ -286,7 +286,8 @@ impl Sleep {
             self.asleep.store(0, Ordering::Relaxed);
             if let Some(number) = state.always {
                 state.sleeper.arm();
-                state.register(number)?;
+                // A number that is closed is told nothing.
+                let _ = state.register(number);
             }
         }
         Ok(())

@@ -52,13 +52,14 @@ impl Stream {
     /// What the error queue holds next: the first and the last send that it tells of.
     pub fn next_notice(&self) -> Result<(u32, u32), Errno> {
         let (sent, told) = self.zerocopy.change(|sent, _| (sent, sent));
-        if sent == told {
-            return Err(Errno::AGAIN);
-        }
         self.socket.set_notices(false);
         if self.zerocopy.has_news() {
             // Of another thread, meanwhile.
             self.socket.set_notices(true);
+        }
+        if sent == told {
+            // The mark may have been of a send that was told of before its thread had set it.
+            return Err(Errno::AGAIN);
         }
         Ok((told, sent.wrapping_sub(1)))
     }
