@@ -278,8 +278,8 @@ pub enum Tale {
     Unlistened(SocketAddr),
     /// Nothing more is sent from this file: it is to be closed. There is one for each that is open.
     Forgotten(Arc<OpenFile>),
-    /// Descriptors that programs of a user have sent and that are used no more: to be closed. There is one for each
-    /// port that was lent, one for each request to lend one, and one for each session.
+    /// Descriptors of a user that are used no more, which its programs have sent but for those of ports that they have
+    /// named: to be closed. There is one for each port that was lent or named, or was to be lent, and one for each session.
     Returned(u32, Vec<OwnedFd>),
     /// Part of a file is to be brought into memory. There are [`FETCHES`] at most.
     Fetch(Box<Fetch>),

@@ -95,6 +95,11 @@ impl Bell {
         self.refuses_rights = true;
     }
 
+    /// Whether it does, as far as is known: then nothing but rings can have been sent to this end.
+    pub fn refuses_rights(&self) -> bool {
+        self.refuses_rights
+    }
+
     /// Takes one ring back: the bell stays readable if there are more, which costs a turn. Never waits. The
     /// descriptors that came with it are in `rights`: nobody who plays by the rules sends any.
     pub fn drain(&self, rights: &mut Vec<OwnedFd>) -> Rung {

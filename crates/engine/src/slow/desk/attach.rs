@@ -2,12 +2,11 @@
 
 use std::os::fd::OwnedFd;
 
-use netdev::syscalls::refuse_rights;
-use queue_pair::{EngineSide, Layout, Sizes, doorbell, region};
+use queue_pair::{EngineSide, Layout, Sizes, region};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::Desk;
+use super::{Desk, doorbells};
 use crate::config::shares::{self, SCARCE};
 use crate::exchange::{Ask, ClientKey, Inherited, WorkerId};
 use crate::fast::session::{Process, Session};
@@ -81,13 +80,8 @@ impl Desk {
     ) -> Result<(Ask, Pending), NoSession> {
         self.has_place(process.uid)?;
         let (region, engine_side) = self.make_region(version)?;
-        let (doorbell, mut bell) = doorbell::pair().map_err(of_kernel)?;
-        let (waker, hears) = doorbell::pair().map_err(of_kernel)?;
-        // Before Linux 6.16 they come along, and are left to who has time to close them.
-        if refuse_rights(&bell).is_ok() {
-            bell.expect_no_rights();
-        }
-        let _ = refuse_rights(&waker);
+        let (doorbell, bell) = doorbells::heard().map_err(of_kernel)?;
+        let (waker, hears) = doorbells::rung().map_err(of_kernel)?;
         self.numbers = self.numbers.wrapping_add(1);
         *self.sessions.entry(process.uid).or_default() += 1;
         let pending = Pending::Attach {

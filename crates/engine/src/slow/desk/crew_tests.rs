@@ -271,6 +271,20 @@ fn what_a_process_has_sent_on_its_doorbells_is_left_to_who_closes() {
     assert!(two.leaves(&brought));
 }
 
+/// It counts as nothing that cannot be closed, however many sessions of a user end at once.
+#[test]
+fn doorbells_on_which_nothing_can_have_been_sent_are_closed_at_once() {
+    let mut two = Two::new();
+    let (_channel, home, mut session) = two.attach(None);
+    let (ringer, mut bell) = doorbell::pair().expect("descriptors");
+    let brought = Brought::with(&[1], &ringer);
+    bell.expect_no_rights();
+    session.bell = bell;
+    two.workers[home].tell(Tale::Spent(session));
+    two.desk.hear().expect("works");
+    assert!(!brought.is_open());
+}
+
 #[test]
 fn what_comes_with_the_end_of_a_lifeline_is_left_to_who_closes() {
     let mut two = Two::new();

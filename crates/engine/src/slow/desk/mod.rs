@@ -12,6 +12,7 @@ mod closing;
 mod crew;
 #[cfg(test)]
 mod crew_tests;
+mod doorbells;
 mod facts;
 mod files;
 mod last_words;
@@ -39,7 +40,7 @@ use rustix::time::Timespec;
 
 use crate::config::{Config, Limits, Reload};
 use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast, WorkerId};
-use crate::fast::session::{EndReason, Session};
+use crate::fast::session::EndReason;
 use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
 use crate::slow::errands::Errands;
@@ -331,11 +332,7 @@ impl Desk {
                 Tale::Unlistened(local) => self.listens_no_longer(from, local),
                 Tale::Spent(session) => {
                     let uid = session.process.uid;
-                    let Session { bell, wakers, .. } = *session;
-                    // With all that its program has sent on them and nobody has read.
-                    let mut doorbells = vec![bell.into()];
-                    doorbells.extend(wakers.into_iter().map(OwnedFd::from));
-                    self.closing.close(uid, doorbells);
+                    self.closing.close(uid, doorbells::unread_of(*session));
                     self.crew.has_session(from, false);
                     if let Some(count) = self.sessions.get_mut(&uid) {
                         *count -= 1;

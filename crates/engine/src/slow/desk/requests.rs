@@ -6,19 +6,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use netdev::steering::Endpoint;
-use netdev::syscalls::refuse_rights;
 use queue_pair::Versions;
 use queue_pair::control::{
     AdmissionLimit, AdmissionPolicy, ChannelError, Explanation, Fds, Reply, Request, ticket,
 };
-use queue_pair::doorbell;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::Desk;
 use super::attach::{Heritage, NoSession};
 use super::rates::cost;
+use super::{Desk, doorbells};
 use crate::capture::Capture;
 use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, SessionKey, Snapshot};
 use crate::fast::session::Process;
@@ -241,11 +239,9 @@ impl Desk {
             }
             Request::Waker => {
                 self.session_of(slot)?;
-                let made = doorbell::pair();
+                let made = doorbells::rung();
                 let (ringer, hears) =
                     made.map_err(|error| (errno_of(&error), "no further waker".to_owned()))?;
-                // As when it attached.
-                let _ = refuse_rights(&ringer);
                 (Ask::Waker(ringer), Pending::Waker(hears.into()))
             }
             Request::Fork => {
