@@ -9,7 +9,7 @@ mod offered;
 mod path;
 mod range;
 pub mod request;
-mod response;
+pub mod response;
 mod server;
 mod uploads;
 

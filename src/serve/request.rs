@@ -39,8 +39,6 @@ pub struct Request {
     pub target: Vec<u8>,
     /// Whether the connection may be used again after the response.
     pub keep_alive: bool,
-    /// The client has said that it closes it, which holds whatever else it said.
-    pub closes: bool,
     /// Bytes of body that follow the head.
     pub body: u64,
     /// Whether the client waits to be told that it may send the body.
@@ -57,6 +55,24 @@ pub struct Request {
     pub if_range: Option<String>,
     /// Range.
     pub range: Option<String>,
+}
+
+impl Request {
+    /// Of a request to store something its conditions alone, if it has any. If-Modified-Since is none: it is for GET
+    /// and HEAD (RFC 9110, section 13.1.3).
+    pub fn conditions_of_storing(&self) -> Option<Self> {
+        let conditions = Self {
+            method: self.method,
+            if_match: self.if_match.clone(),
+            if_none_match: self.if_none_match.clone(),
+            if_unmodified_since: self.if_unmodified_since.clone(),
+            ..Self::default()
+        };
+        let has_some = conditions.if_match.is_some()
+            || conditions.if_none_match.is_some()
+            || conditions.if_unmodified_since.is_some();
+        has_some.then_some(conditions)
+    }
 }
 
 /// A request that is answered with an error; the connection ends after it.
@@ -95,15 +111,16 @@ pub fn parse(input: &[u8], uploads: Option<u64>) -> Result<Option<(Request, usiz
         ..Request::default()
     };
     let mut hosts = 0;
-    let mut body = None;
+    let mut framing = Framing::default();
     for field in head.headers.iter() {
         hosts += usize::from(field.name.eq_ignore_ascii_case("host"));
-        read_field(&mut request, &mut body, field)?;
+        read_field(&mut request, &mut framing, field)?;
         if request.method.stores() {
             can_be_stored(field)?;
         }
     }
-    request.keep_alive &= !request.closes;
+    let Framing { body, closes } = framing;
+    request.keep_alive &= !closes;
     // RFC 9112, section 3.2: exactly one Host in HTTP/1.1.
     if hosts > 1 || hosts == 0 && head.version == Some(1) {
         return Err(Refused(400));
@@ -134,9 +151,17 @@ fn can_be_stored(field: &httparse::Header<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
+/// What fields say of where the request ends, and the connection.
+#[derive(Default)]
+struct Framing {
+    body: Option<u64>,
+    /// The client closes it, whatever else it says.
+    closes: bool,
+}
+
 fn read_field(
     request: &mut Request,
-    body: &mut Option<u64>,
+    framing: &mut Framing,
     field: &httparse::Header<'_>,
 ) -> Result<(), Refused> {
     let name = field.name;
@@ -159,7 +184,7 @@ fn read_field(
         if is("connection") {
             for option in value.split(',').map(str::trim) {
                 if option.eq_ignore_ascii_case("close") {
-                    request.closes = true;
+                    framing.closes = true;
                 } else if option.eq_ignore_ascii_case("keep-alive") {
                     request.keep_alive = true;
                 }
@@ -169,10 +194,10 @@ fn read_field(
         } else if is("content-length") {
             let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
             let length = value.parse().ok().filter(|_| digits).ok_or(Refused(400))?;
-            if body.is_some_and(|known| known != length) {
+            if framing.body.is_some_and(|known| known != length) {
                 return Err(Refused(400));
             }
-            *body = Some(length);
+            framing.body = Some(length);
         } else if is("expect") {
             request.expects_continue = value.eq_ignore_ascii_case("100-continue");
         }

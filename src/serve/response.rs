@@ -96,7 +96,7 @@ pub fn page(title: &str, body: &str) -> String {
 }
 
 /// The reason phrase of `status`.
-fn reason(status: u16) -> &'static str {
+pub fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         201 => "Created",

@@ -42,10 +42,9 @@ pub struct Upload {
 
 /// Under which name a file is stored.
 enum Place {
-    /// This one; unless `replaces`, only if there is none of that name. What is there is to meet the conditions.
+    /// This one, if what is there meets the conditions.
     Named {
         name: Vec<u8>,
-        replaces: bool,
         conditions: Option<Box<Request>>,
     },
     /// One of the server's making.
@@ -99,21 +98,11 @@ impl Uploads {
         let place = if name.is_empty() {
             Place::New
         } else {
-            let conditions = Request {
-                method: request.method,
-                if_match: request.if_match.clone(),
-                if_none_match: request.if_none_match.clone(),
-                if_unmodified_since: request.if_unmodified_since.clone(),
-                ..Request::default()
-            };
-            may_be_stored(&conditions, &parent, name)?;
-            let has_some = conditions.if_match.is_some()
-                || conditions.if_none_match.is_some()
-                || conditions.if_unmodified_since.is_some();
+            let conditions = request.conditions_of_storing().map(Box::new);
+            may_be_stored(conditions.as_deref(), &parent, name)?;
             Place::Named {
                 name: name.to_vec(),
-                replaces: request.if_none_match.as_deref() != Some("*"),
-                conditions: has_some.then(|| Box::new(conditions)),
+                conditions,
             }
         };
         Ok(Upload {
@@ -182,23 +171,24 @@ impl Upload {
         if let Some(status) = self.failed {
             return Stored::Refused(status);
         }
-        // Another upload may have come before: the conditions are to hold of what is replaced. One thread finishes
-        // all uploads of a server; what others change in the directory in this moment is not seen.
-        if let Place::Named {
-            name,
-            conditions: Some(conditions),
-            ..
-        } = &self.place
-            && let Err(status) = may_be_stored(conditions, &self.parent, name)
-        {
-            return Stored::Refused(status);
-        }
         let named = match &self.place {
-            Place::Named { name, replaces, .. } => match self.link(name) {
-                Err(Errno::EXIST) if *replaces => self.replace(name).map(|()| Stored::Replaced),
-                Err(Errno::EXIST) => return Stored::Refused(412),
-                linked => linked.map(|()| self.created(name)),
-            },
+            Place::Named { name, conditions } => {
+                let conditions = conditions.as_deref();
+                // Another upload may have come before: the conditions are to hold of what is replaced. One thread
+                // finishes all uploads of a server; what others change in the directory in this moment is not seen.
+                if conditions.is_some()
+                    && let Err(status) = may_be_stored(conditions, &self.parent, name)
+                {
+                    return Stored::Refused(status);
+                }
+                let only_new =
+                    conditions.is_some_and(|it| it.if_none_match.as_deref() == Some("*"));
+                match self.link(name) {
+                    Err(Errno::EXIST) if only_new => return Stored::Refused(412),
+                    Err(Errno::EXIST) => self.replace(name).map(|()| Stored::Replaced),
+                    linked => linked.map(|()| self.created(name)),
+                }
+            }
             Place::New => (0..NAMES)
                 .map(|_| new_name())
                 .find_map(|name| match self.link(&name) {
@@ -232,20 +222,23 @@ impl Upload {
     }
 }
 
-/// Whether a file may be stored under this name: its conditions hold of what is there, and that is a file or
-/// nothing.
-fn may_be_stored(request: &Request, parent: &OwnedFd, name: &[u8]) -> Result<(), u16> {
+/// Whether a file may be stored under this name: its conditions hold of what is there, if it has any, and that is a
+/// file or nothing.
+fn may_be_stored(conditions: Option<&Request>, parent: &OwnedFd, name: &[u8]) -> Result<(), u16> {
     let facts = match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(facts) => facts,
-        Err(Errno::NOENT) if request.if_match.is_some() => return Err(412),
+        Err(Errno::NOENT) if conditions.is_some_and(|it| it.if_match.is_some()) => return Err(412),
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(status(error)),
     };
     match FileType::from_raw_mode(facts.st_mode) {
-        FileType::RegularFile => match condition::evaluate(request, &validators(&facts)) {
-            Verdict::Proceed { .. } => Ok(()),
-            Verdict::NotModified | Verdict::Failed => Err(412),
-        },
+        FileType::RegularFile => {
+            let verdict = conditions.map(|it| condition::evaluate(it, &validators(&facts)));
+            match verdict {
+                None | Some(Verdict::Proceed { .. }) => Ok(()),
+                Some(Verdict::NotModified | Verdict::Failed) => Err(412),
+            }
+        }
         FileType::Directory => Err(409),
         _ => Err(403),
     }

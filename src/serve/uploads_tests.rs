@@ -162,6 +162,11 @@ fn of_two_that_change_the_same_file_one_is_told() {
     second.write(b"of the second one");
     assert_eq!(first.finish(), Stored::Replaced);
     assert_eq!(second.finish(), Stored::Refused(412));
+    // That is for GET and HEAD.
+    let since = |request: &mut Request| {
+        request.if_modified_since = Some("Sat, 01 Jan 2050 00:00:00 GMT".into());
+    };
+    assert_eq!(place.put("/a", since), Stored::Replaced);
     // It has none of these tags, and may be replaced.
     let none = |request: &mut Request| request.if_none_match = Some("\"other\"".into());
     assert_eq!(place.put("/a", none), Stored::Replaced);

@@ -6,7 +6,6 @@ use crate::serve::request::{self, MAX_HEAD, Method, Refused, Request};
 use anyhow::{Context as _, Result};
 use native::{Context, Errno, Event, Handle, Kind, Queue, Setting};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
 
 const BACKLOG: u32 = 1_024;
 const EVENTS: usize = 64;
@@ -101,8 +100,9 @@ impl Server {
             };
             let mut connection = Connection::default();
             if let Some(view) = first {
-                let bytes = view.bytes()?.iter();
-                connection.input = bytes.map(|byte| byte.load(Ordering::Relaxed)).collect();
+                let bytes = view.bytes()?;
+                connection.input.resize(bytes.len(), 0);
+                queue_pair::copy_out(bytes, &mut connection.input);
                 self.queue.release(view)?;
             }
             self.connections.insert(handle, connection);

@@ -1,12 +1,12 @@
 //! The files of a directory in memory, each behind the heads that go before it.
 
 use super::args::Way;
+use crate::serve::response::reason;
 use anyhow::{Context as _, Result};
 use native::{Back, Context, Errno, Handle, Memory, Piece, Queue};
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 /// A stretch of the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,16 +80,7 @@ pub struct Site {
 }
 
 /// What is refused, besides what is not there.
-const REFUSED: [(u16, &str); 8] = [
-    (400, "Bad Request"),
-    (404, "Not Found"),
-    (405, "Method Not Allowed"),
-    (413, "Content Too Large"),
-    (414, "URI Too Long"),
-    (431, "Request Header Fields Too Large"),
-    (501, "Not Implemented"),
-    (505, "HTTP Version Not Supported"),
-];
+const REFUSED: [u16; 8] = [400, 404, 405, 413, 414, 431, 501, 505];
 
 impl Site {
     /// What is in the directory, and not in directories there.
@@ -137,7 +128,8 @@ impl Site {
             });
             answers.insert([b"/", &name[..]].concat(), both);
         }
-        let errors = REFUSED.map(|(status, reason)| {
+        let errors = REFUSED.map(|status| {
+            let reason = reason(status);
             let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
             let head = format!(
                 "HTTP/1.1 {status} {reason}\r\nServer: outboard-subject\r\n{allow}Content-Length: 0\r\n\
@@ -205,9 +197,7 @@ fn registered(context: &Context, bytes: &[u8]) -> Result<Memory> {
     let memory = context
         .register(bytes.len())
         .context("no memory for the files")?;
-    for (to, byte) in memory.bytes()?.iter().zip(bytes) {
-        to.store(*byte, Ordering::Relaxed);
-    }
+    queue_pair::copy_in(memory.bytes()?, bytes);
     Ok(memory)
 }
 

@@ -35,6 +35,23 @@ pub struct FixedNetwork {
     pub asked: u64,
 }
 
+impl FixedNetwork {
+    /// One interface with one address, and everybody else behind the same hardware address, on the link.
+    pub fn between(mac: MacAddr, address: IpAddr, peer: MacAddr) -> Self {
+        Self {
+            mac,
+            addresses: vec![address],
+            peer,
+            steered: Vec::new(),
+            ports: Vec::new(),
+            gateway: None,
+            narrow: Vec::new(),
+            unrouted: Vec::new(),
+            asked: 0,
+        }
+    }
+}
+
 impl Network for FixedNetwork {
     fn index(&self) -> u32 {
         1

@@ -41,17 +41,7 @@ struct Alone {
 impl Alone {
     fn new() -> Self {
         let config = Config::default();
-        let network = FixedNetwork {
-            mac: ENGINE_MAC,
-            addresses: vec![ENGINE],
-            peer: PEER_MAC,
-            steered: Vec::new(),
-            ports: Vec::new(),
-            gateway: None,
-            narrow: Vec::new(),
-            unrouted: Vec::new(),
-            asked: 0,
-        };
+        let network = FixedNetwork::between(ENGINE_MAC, ENGINE, PEER_MAC);
         let (near, _) = link(LinkConfig::default()).expect("descriptors");
         let (desk, to_slow) = exchange::pair(&config.limits).expect("descriptors");
         let common = Common {

@@ -357,17 +357,7 @@ impl World {
         (versions, count): (Versions, usize),
     ) -> Self {
         let kernel = Kernel::default();
-        let network = FixedNetwork {
-            mac: ENGINE_MAC,
-            addresses: vec![ENGINE],
-            peer: PEER_MAC,
-            steered: Vec::new(),
-            ports: Vec::new(),
-            gateway: None,
-            narrow: Vec::new(),
-            unrouted: Vec::new(),
-            asked: 0,
-        };
+        let network = FixedNetwork::between(ENGINE_MAC, ENGINE, PEER_MAC);
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");
         let pairs = (0..count).map(|_| exchange::pair(&config.limits).expect("descriptors"));

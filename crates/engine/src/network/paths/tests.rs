@@ -2,17 +2,7 @@ use super::*;
 use crate::network::FixedNetwork;
 
 fn network() -> FixedNetwork {
-    FixedNetwork {
-        mac: MacAddr([2; 6]),
-        addresses: vec!["10.0.0.1".parse().unwrap()],
-        peer: MacAddr([4; 6]),
-        steered: Vec::new(),
-        ports: Vec::new(),
-        gateway: None,
-        narrow: Vec::new(),
-        unrouted: Vec::new(),
-        asked: 0,
-    }
+    FixedNetwork::between(MacAddr([2; 6]), address(1), MacAddr([4; 6]))
 }
 
 /// Everybody is behind a router.
