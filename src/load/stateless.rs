@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use ::lab::clock::now;
 use ::stateless::client::reply::{Addressing, Frames};
 use ::stateless::client::request::Pattern;
 use ::stateless::client::run::{Due, Next, Plan, Runner};
@@ -13,7 +14,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use netdev::steering::SteeringError;
 use netdev::{Claim, Claimed, Device, Placement, XdpDevice, xdp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::Args;
 use super::job::Job;
@@ -92,12 +92,6 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
         }
         outcome
     })
-}
-
-/// Nanoseconds of the machine's clock, which is the same for every run until it starts anew.
-fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 /// Turns until it is over.

@@ -229,7 +229,8 @@ impl Sleeper {
         self.means.disarm(rung);
     }
 
-    /// Whether one of the [descriptors](Self::fds) is readable. Asks the kernel.
+    /// Whether one of the [descriptors](Self::fds) is readable. Asks the kernel, and waits for nothing: so it is no
+    /// sleep, which others have a say in, and can be asked under a lock.
     pub fn is_rung(&self) -> bool {
         let polls = self
             .fds()

@@ -181,9 +181,11 @@ impl Connection {
             self.failed.get_or_insert(errno);
         }
         if ready.intersects(Readiness::ERR)
+            && self.sends.is_empty()
             && let Stream::Kernel(stream) = &self.stream
         {
-            // Once it is asked for, it is told of each send, also of those that do not come back.
+            // Once it is asked for, it is told of each send, also of those that do not come back: where none does,
+            // nobody looks for it.
             stream.forget_notifications();
         }
         self.tell_sends(handle, &mut tell);

@@ -15,13 +15,15 @@ use crate::lock::lock;
 const SINCE: u32 = 13;
 
 impl State {
+    /// It is being opened, and has no name yet.
+    fn is_nameless(&self) -> bool {
+        self.phase == Phase::Connecting && self.link.is_none()
+    }
+
     /// The engine that is opening it, and the token, if it has no name yet and that engine can be asked from here:
     /// what its parent has begun to open the child of a fork does not ask about.
     fn being_opened(&self) -> Option<(Arc<Attachment>, u64)> {
-        if self.phase != Phase::Connecting || self.link.is_some() {
-            return None;
-        }
-        let asked = self.asked.as_ref()?;
+        let asked = self.asked.as_ref().filter(|_| self.is_nameless())?;
         let of = asked.of.upgrade()?;
         let answers = of.is_live() && !of.is_parents() && of.speaks(SINCE);
         answers.then_some((of, asked.token))
@@ -63,8 +65,7 @@ impl SocketCore {
 impl Socket {
     /// Whether its SYN is under way, and nothing has come back yet.
     pub fn is_opening(&self) -> bool {
-        let state = lock(&self.core.state);
-        state.phase == Phase::Connecting && state.link.is_none()
+        lock(&self.core.state).is_nameless()
     }
 
     /// This end's address, as [`local`](Self::local). While it is being opened the engine is asked, and

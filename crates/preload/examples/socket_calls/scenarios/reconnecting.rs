@@ -21,6 +21,15 @@ fn look(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.send(fd, "x", libc::MSG_NOSIGNAL);
 }
 
+/// A socket that may connect again is heard by who listens there.
+fn says_hello(stage: &mut Stage<'_>, fd: c_int, open: SocketAddr) {
+    connect(stage.transcript, fd, open);
+    stage.agent.tell("accept");
+    stage.transcript.send(fd, "hello", 0);
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(got);
+}
+
 /// Refused several times, with another number and in an epoll set; then somebody listens.
 pub fn refused(stage: &mut Stage<'_>) {
     let closed = nobody(stage);
@@ -190,11 +199,7 @@ pub fn to_nobody(stage: &mut Stage<'_>) {
     connect_to_nobody(stage, accepted);
     let got = stage.agent.tell("receive 1");
     stage.transcript.note(got);
-    connect(stage.transcript, accepted, open);
-    stage.agent.tell("accept");
-    stage.transcript.send(accepted, "hello", 0);
-    let got = stage.agent.tell("receive 5");
-    stage.transcript.note(got);
+    says_hello(stage, accepted, open);
     stage.transcript.close(accepted);
     connect_to_nobody(stage, listener);
     let got = stage.agent.tell(&format!("connect {address}"));
@@ -271,11 +276,7 @@ pub fn shut_while_opening(stage: &mut Stage<'_>) {
             stage.transcript.note(waited.0.trim());
         });
         let open = agents_listener(stage.agent);
-        connect(stage.transcript, fd, open);
-        stage.agent.tell("accept");
-        stage.transcript.send(fd, "hello", 0);
-        let got = stage.agent.tell("receive 5");
-        stage.transcript.note(got);
+        says_hello(stage, fd, open);
         stage.transcript.close(fd);
         stage.agent.tell("close");
         stage.agent.tell("unlisten");

@@ -24,24 +24,17 @@ fn told_by_the_outer(outer: c_int, inner: c_int) -> (u64, u64) {
     (0, 0)
 }
 
-pub fn nested(stage: &mut Stage<'_>, fd: c_int) {
+/// A set in which the connection is, and one that watches it so: the inner and the outer one.
+fn one_in_another(stage: &mut Stage<'_>, fd: c_int, watched: c_int) -> (c_int, c_int) {
     let (inner, outer) = (set(stage.transcript), set(stage.transcript));
-    change(
-        stage.transcript,
-        inner,
-        libc::EPOLL_CTL_ADD,
-        fd,
-        libc::EPOLLIN,
-        1,
-    );
-    change(
-        stage.transcript,
-        outer,
-        libc::EPOLL_CTL_ADD,
-        inner,
-        libc::EPOLLIN,
-        2,
-    );
+    let add = libc::EPOLL_CTL_ADD;
+    change(stage.transcript, inner, add, fd, libc::EPOLLIN, 1);
+    change(stage.transcript, outer, add, inner, watched, 2);
+    (inner, outer)
+}
+
+pub fn nested(stage: &mut Stage<'_>, fd: c_int) {
+    let (inner, outer) = one_in_another(stage, fd, libc::EPOLLIN);
     stage.agent.tell("send abcdefghijklmnopqrst");
     // What is not read at once is told of again, and by its number.
     for letter in 0..20 {
@@ -71,11 +64,7 @@ pub fn nested(stage: &mut Stage<'_>, fd: c_int) {
 
 /// Each arrival is an edge of the inner set's number.
 pub fn nested_by_edges(stage: &mut Stage<'_>, fd: c_int) {
-    let (inner, outer) = (set(stage.transcript), set(stage.transcript));
-    let add = libc::EPOLL_CTL_ADD;
-    change(stage.transcript, inner, add, fd, libc::EPOLLIN, 1);
-    let edges = libc::EPOLLIN | libc::EPOLLET;
-    change(stage.transcript, outer, add, inner, edges, 2);
+    let (inner, outer) = one_in_another(stage, fd, libc::EPOLLIN | libc::EPOLLET);
     for _ in 0..12 {
         stage.agent.tell("send x");
         let found = told_by_the_outer(outer, inner);

@@ -30,8 +30,7 @@ pub unsafe fn control(
     let Some(tcp) = held.tcp() else {
         if let Some(inner) = held.epoll() {
             // SAFETY: as the caller promises; the structure is copied.
-            let events = unsafe { event.as_ref() }.map(|event| event.events);
-            return put_inside(number, operation, fd, inner, events, event);
+            return unsafe { put_inside(number, operation, fd, inner, event) };
         }
         return kernel_control(number, operation, fd, event);
     };
@@ -65,16 +64,21 @@ pub unsafe fn control(
 }
 
 /// epoll_ctl on an epoll set: the sleeper in the inner one makes it readable, if armed.
-fn put_inside(
+///
+/// # Safety
+/// `event` is null or points to the program's event.
+unsafe fn put_inside(
     number: c_int,
     operation: c_int,
     fd: c_int,
     inner: &Arc<Set>,
-    events: Option<u32>,
     event: *mut epoll_event,
 ) -> Result<(), Errno> {
-    let level = events.is_some_and(|events| events & libc::EPOLLET as u32 == 0);
-    if operation == libc::EPOLL_CTL_ADD {
+    // SAFETY: as the caller promises. The structure is packed on x86-64, so it is copied.
+    let events = unsafe { event.as_ref() }.map(|event| event.events);
+    let is_put = operation != libc::EPOLL_CTL_DEL;
+    let level = is_put && events.is_some_and(is_level);
+    if is_put {
         inner.nest(fd, level)?;
     }
     kernel_control(number, operation, fd, event)?;
@@ -82,14 +86,16 @@ fn put_inside(
     let Some(outer) = outer.as_ref().and_then(|outer| outer.epoll()) else {
         return Ok(());
     };
-    match operation != libc::EPOLL_CTL_DEL && level {
-        true => {
-            inner.nest(fd, true)?;
-            outer.inside.add(fd, inner);
-        }
+    match level {
+        true => outer.inside.add(fd, inner),
         false => outer.inside.remove(fd),
     }
     Ok(())
+}
+
+/// Whether a set is watched level-triggered by these events.
+pub fn is_level(events: u32) -> bool {
+    events & libc::EPOLLET as u32 == 0
 }
 
 /// epoll_ctl on a socket of the engine's, of which others that have the set learn.

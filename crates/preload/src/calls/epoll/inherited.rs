@@ -18,6 +18,7 @@ use host::{Readiness, Taken};
 use libc::epoll_event;
 use rustix::io::Errno;
 
+use super::control::is_level;
 use super::family;
 use crate::engine::{report, session};
 use crate::kernel::epoll::kernel_control;
@@ -133,7 +134,7 @@ impl Inherited {
             return noted.is_none().then_some(());
         };
         if let Some(inner) = held.epoll() {
-            let level = member.events & libc::EPOLLET as u32 == 0;
+            let level = is_level(member.events);
             let _ = inner.nest(*now, level);
             if level {
                 set.inside.add(*now, inner);

@@ -69,12 +69,11 @@ pub unsafe fn wait(
     };
     ours.entered();
     set.listen_anew();
-    session::pump();
     let due = ours
         .turn
         .fetch_add(1, Ordering::Relaxed)
         .is_multiple_of(TURNS_WITHOUT_KERNEL);
-    if due && ours.ready.any_ready() {
+    if due && has_something(ours) {
         let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
         ours.sleep.quieten(&set.kin, rung);
         set.call_unaware(ours, number)?;
@@ -121,6 +120,12 @@ pub unsafe fn wait(
             return Ok(room.leave(set, ours));
         }
     }
+}
+
+/// Whether our part has something to report, with what the engine has said by now.
+fn has_something(ours: &Ours) -> bool {
+    session::pump();
+    ours.ready.any_ready()
 }
 
 /// The program's array of events, and how much of it is filled.
