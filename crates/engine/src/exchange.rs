@@ -276,7 +276,7 @@ pub enum Tale {
     Reclaim(Box<Reclaim>),
     /// A listener is gone. There is one for each that an answer has told of.
     Unlistened(SocketAddr),
-    /// Nothing more is sent from this file: it is to be closed. There is one for each that is open.
+    /// Nothing more is sent from this file, or nothing at all: it is to be closed. There is one for each that is open.
     Forgotten(Arc<OpenFile>),
     /// Descriptors of a user that are used no more, which its programs have sent but for those of ports that they have
     /// named: to be closed. There is one for each port that was lent or named, or was to be lent, and one for each session.

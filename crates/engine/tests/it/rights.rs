@@ -17,6 +17,7 @@ use engine::network::FixedNetwork;
 use netdev::sim::{LinkConfig, SimDevice, link};
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{Layout, Sizes, Submission, doorbell, region};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
@@ -190,5 +191,53 @@ fn a_socket_of_a_session_that_is_over_is_not_closed_by_the_worker() {
         world.worker.attend(world.now);
         assert_eq!(world.worker.counters().violations, 1);
         assert!(is_closed_by_the_desk(&mut world, local), "{ended}");
+    }
+}
+
+/// A memory file that can be sent from.
+fn memory_file(name: &str) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = memfd_create(name, flags).expect("a memory file");
+    ftruncate(&file, 4_096).expect("room");
+    fcntl_add_seals(&file, SealFlags::SHRINK).expect("sealed");
+    file
+}
+
+/// How often a memory file with this name is open here.
+fn open_ones(name: &str) -> usize {
+    let all = std::fs::read_dir("/proc/self/fd").expect("mounted");
+    let links = all.filter_map(|it| std::fs::read_link(it.ok()?.path()).ok());
+    let expected = format!("/memfd:{name} (deleted)");
+    links.filter(|link| link.as_os_str() == &*expected).count()
+}
+
+/// Its program is gone when it is refused: nobody else holds it.
+#[test]
+fn a_file_of_a_session_that_is_over_is_not_closed_by_the_worker() {
+    for ended in [true, false] {
+        let mut world = World::new();
+        let mut host = world.attach(None);
+        host.submit(Submission::Consumed {
+            conn: queue_pair::ConnRef {
+                index: 9,
+                generation: 9,
+            },
+            total: 1,
+        });
+        let name = format!("refused-{}-{ended}", std::process::id());
+        let fds: Fds = [memory_file(&name)].into_iter().collect();
+        host.channel.send(&Request::File, fds).expect("sent");
+        world.desk.attend();
+        drop(host);
+        world.desk.attend();
+        assert_eq!(open_ones(&name), 1, "the engine's own");
+        if ended {
+            world.worker.turn(world.now);
+            assert_eq!(world.worker.counters().violations, 1);
+        }
+        world.worker.attend(world.now);
+        assert_eq!(open_ones(&name), 1, "{ended}");
+        world.desk.attend();
+        assert_eq!(open_ones(&name), 0, "{ended}");
     }
 }

@@ -112,19 +112,22 @@ impl Files {
     /// The most files of one session: what an [extent](super::Memory::extent_of_file) can name.
     pub const MOST: usize = 1 << 11;
 
-    /// One more; its name. `None`: there are as many as can be named.
-    pub fn add(&mut self, file: Arc<OpenFile>) -> Option<u16> {
+    /// One more; its name.
+    ///
+    /// # Errors
+    /// There are as many as can be named, and this one comes back.
+    pub fn add(&mut self, file: Arc<OpenFile>) -> Result<u16, Arc<OpenFile>> {
         let free = self.0.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.0.len());
         if slot >= Self::MOST {
-            return None;
+            return Err(file);
         }
         if slot == self.0.len() {
             self.0.push(None);
         }
         let readers = Readers::default();
         self.0[slot] = Some(Held { file, readers });
-        Some(slot as u16)
+        Ok(slot as u16)
     }
 
     /// The file with a name.
@@ -185,12 +188,13 @@ mod tests {
         std::fs::remove_file(path).expect("there");
         let mut files = Files::default();
         for name in 0..Files::MOST {
-            assert_eq!(files.add(Arc::clone(&file)), Some(name as u16));
+            assert_eq!(files.add(Arc::clone(&file)).ok(), Some(name as u16));
         }
-        assert_eq!(files.add(Arc::clone(&file)), None);
+        let refused = files.add(Arc::clone(&file));
+        assert!(refused.is_err_and(|it| Arc::ptr_eq(&it, &file)));
         assert!(files.take(7).is_some() && files.get(7).is_none());
         assert!(files.take(7).is_none());
-        assert_eq!(files.add(file), Some(7));
+        assert_eq!(files.add(file).ok(), Some(7));
         assert!(files.get(u16::MAX).is_none());
     }
 }

@@ -66,10 +66,24 @@ impl Fetches {
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// A session may send from a file from now on; its name.
-    pub(super) fn add_file(&mut self, id: SessionId, file: Arc<OpenFile>) -> Result<u16, Errno> {
-        let files = self.memory.files_of(id).ok_or(Errno::BADF)?;
-        files.add(file).ok_or(Errno::MFILE)
+    /// A session may send from a file from now on; its name. What is refused goes back: whoever has shown it may be
+    /// gone, and then this would be its last holder.
+    pub(super) fn add_file(
+        &mut self,
+        session: Option<SessionId>,
+        file: Arc<OpenFile>,
+    ) -> Result<u16, Errno> {
+        let files = session.map(|id| self.memory.files_of(id));
+        let (errno, file) = match files {
+            Some(Some(files)) => match files.add(file) {
+                Ok(name) => return Ok(name),
+                Err(file) => (Errno::MFILE, file),
+            },
+            Some(None) => (Errno::BADF, file),
+            None => (Errno::NOTCONN, file),
+        };
+        self.slow.tell(Tale::Forgotten(file));
+        Err(errno)
     }
 
     /// A session sends nothing more from a file.

@@ -94,14 +94,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.carry_out(waiting.order);
     }
 
-    /// Does not carry out an order. What its program can hold up whoever closes it goes back.
+    /// Does not carry out an order. What it can take long to close goes back.
     fn decline(&mut self, order: Order) {
-        if let Order::Ask {
-            what: Ask::Bound { socket, uid, .. },
-            ..
-        } = order
-        {
-            self.slow.tell(Tale::Returned(uid, vec![socket]));
+        let Order::Ask { what, .. } = order else {
+            return;
+        };
+        match what {
+            Ask::Bound { socket, uid, .. } => self.slow.tell(Tale::Returned(uid, vec![socket])),
+            Ask::File(file) => self.slow.tell(Tale::Forgotten(file)),
+            _ => {}
         }
     }
 
@@ -189,7 +190,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.lend_port(session, local, socket, uid)?;
                 Told::Done
             }
-            Ask::File(file) => Told::File(self.add_file(attached?, file)?),
+            Ask::File(file) => Told::File(self.add_file(session, file)?),
             Ask::Local(remote) => {
                 attached?;
                 if !self.listens_here(remote) {
