@@ -290,7 +290,7 @@ fn sleep(bell: &Bell) -> Result<()> {
     match poll(&mut ready, Some(&SLEEP)) {
         Ok(0) | Err(rustix::io::Errno::INTR) => {}
         Ok(_) => {
-            bell.drain(&mut Vec::new());
+            bell.drain();
         }
         Err(errno) => return Err(errno).context("poll"),
     }

@@ -279,7 +279,7 @@ pub enum Tale {
     /// Nothing more is sent from this file, or nothing at all: it is to be closed. There is one for each that is open.
     Forgotten(Arc<OpenFile>),
     /// Descriptors of a user that are used no more, which its programs have sent but for those of ports that they have
-    /// named: to be closed. There is one for each port that was lent or named, or was to be lent, and one for each session.
+    /// named: to be closed. There is one for each port that was lent or named, or was to be lent.
     Returned(u32, Vec<OwnedFd>),
     /// Part of a file is to be brought into memory. There are [`FETCHES`] at most.
     Fetch(Box<Fetch>),

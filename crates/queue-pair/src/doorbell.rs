@@ -13,21 +13,18 @@
 //! There is one for the engine in each session, and one for each waker of the host. Whether to ring
 //! is decided by the [armed word](crate::armed).
 //!
-//! With a ring a process can send descriptors. What is received without room for them is closed by the kernel
-//! before the call returns, however long that takes: a socket lingers (SO_LINGER). So the engine receives with
-//! room for as many as there can be, and leaves them to who has time to close them.
+//! With a ring a process can send descriptors. Whoever receives them closes those for which there is no room, in
+//! the call or after it, and that can take as long as their program likes: a socket lingers (SO_LINGER). So before it
+//! takes a ring whose bell takes descriptors, the engine looks at it (MSG_PEEK) without room for any. The kernel says
+//! then that there are some (MSG_CTRUNC), and those that come with the ring stay where they are, for who has time to
+//! close the bell.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, IoSliceMut};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
-    SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags, SocketFlags, SocketType,
 };
 use std::io;
-use std::mem::MaybeUninit;
-
-/// The most descriptors that the kernel lets come with one message (SCM_MAX_FD).
-const MOST_RIGHTS: usize = 253;
 
 /// The end of a doorbell that is rung.
 #[derive(Debug)]
@@ -54,6 +51,9 @@ pub enum Rung {
     No,
     /// The other end is closed: nobody will ring any more.
     Closed,
+    /// Descriptors came with a ring, which was not taken: the bell stays readable. Nobody who plays by the rules sends
+    /// any.
+    Rights,
 }
 
 /// A new doorbell.
@@ -90,7 +90,7 @@ impl Ringer {
 
 impl Bell {
     /// The kernel refuses descriptors to whoever rings (SO_PASSRIGHTS), and has since nobody else had the other end.
-    /// To receive without room for them costs a fifth less.
+    /// Rings are taken without a look at them first.
     pub fn expect_no_rights(&mut self) {
         self.refuses_rights = true;
     }
@@ -100,27 +100,31 @@ impl Bell {
         self.refuses_rights
     }
 
-    /// Takes one ring back: the bell stays readable if there are more, which costs a turn. Never waits. The
-    /// descriptors that came with it are in `rights`: nobody who plays by the rules sends any.
-    pub fn drain(&self, rights: &mut Vec<OwnedFd>) -> Rung {
+    /// Takes one ring back: the bell stays readable if there are more, which costs a turn. Never waits, and closes
+    /// nothing that came with it.
+    pub fn drain(&self) -> Rung {
+        let take = |ring: &mut [u8], flags| {
+            let taken = rustix::net::recv(&self.fd, ring, RecvFlags::DONTWAIT | flags);
+            taken.map(|(length, _)| length)
+        };
         if self.refuses_rights {
-            let take = |ring: &mut [u8]| rustix::net::recv(&self.fd, ring, RecvFlags::DONTWAIT);
-            return drain(|ring| take(ring).map(|(length, _)| length));
+            return drain(|ring| take(ring, RecvFlags::empty()));
         }
-        drain(|ring| {
-            // Nobody writes to it but the kernel, and no more than there is.
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_RIGHTS))];
-            let mut control = RecvAncillaryBuffer::new(&mut space);
-            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let mut has_rights = false;
+        let seen = drain(|ring| {
             let mut part = [IoSliceMut::new(ring)];
-            let received = rustix::net::recvmsg(&self.fd, &mut part, &mut control, flags)?;
-            for message in control.drain() {
-                if let RecvAncillaryMessage::ScmRights(fds) = message {
-                    rights.extend(fds);
-                }
-            }
-            Ok(received.bytes)
-        })
+            let no_room = &mut RecvAncillaryBuffer::default();
+            let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+            let seen = rustix::net::recvmsg(&self.fd, &mut part, no_room, flags)?;
+            has_rights = seen.flags.contains(ReturnFlags::CTRUNC);
+            Ok(seen.bytes)
+        });
+        match seen {
+            _ if has_rights => Rung::Rights,
+            // Nobody else hears this bell: it is the one that was seen.
+            Rung::Yes => drain(|ring| take(ring, RecvFlags::empty())),
+            other => other,
+        }
     }
 
     /// As [`drain`](Self::drain), by a system call that every filter lets pass. Waits only if this side has

@@ -219,7 +219,7 @@ impl Host {
             let left = LIMIT.checked_sub(begin.elapsed()).expect("in time");
             let left = left.try_into().expect("a short span");
             let _ = poll(&mut [PollFd::new(&self.bell, PollFlags::IN)], Some(&left));
-            let _ = self.bell.drain(&mut Vec::new());
+            let _ = self.bell.drain();
         }
     }
 

@@ -43,7 +43,7 @@ impl Threads {
 
     /// Who was woken.
     fn rung(&self) -> [bool; 2] {
-        [0, 1].map(|thread| self.bells[thread].1.drain(&mut Vec::new()) == Rung::Yes)
+        [0, 1].map(|thread| self.bells[thread].1.drain() == Rung::Yes)
     }
 }
 

@@ -605,17 +605,17 @@ impl Attached {
             rustix::event::poll(&mut polls, Some(&timeout)).unwrap();
         }
         self.side.armed.disarm(0);
-        self.bell.drain(&mut Vec::new());
+        self.bell.drain();
     }
 
     /// It sleeps from now on: the host has to ring.
     pub fn falls_asleep(&mut self) {
-        self.bell.drain(&mut Vec::new());
+        self.bell.drain();
         self.side.armed.arm(0);
     }
 
     /// Whether the host has rung since it was last asked.
     pub fn was_rung(&mut self) -> bool {
-        self.bell.drain(&mut Vec::new()) == doorbell::Rung::Yes
+        self.bell.drain() == doorbell::Rung::Yes
     }
 }

@@ -16,7 +16,6 @@ use super::Worker;
 use super::looking::{After, Looking};
 use super::sleep::Due;
 use crate::clock::{Clock, CoreTime};
-use crate::exchange::Tale;
 use crate::fast::connections::{Conn, SessionId};
 use crate::fast::session::EndReason;
 use crate::network::{Network, NetworkChange, Paths};
@@ -294,19 +293,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
-        let mut rights = Vec::new();
-        let rung = session.bell.drain(&mut rights);
-        if rung == Rung::Closed || !rights.is_empty() {
+        let rung = session.bell.drain();
+        if matches!(rung, Rung::Closed | Rung::Rights) {
             // It would be ready for ever. That the process is gone is heard elsewhere.
             self.slow.poller.remove(session.bell.as_fd());
         }
-        if !rights.is_empty() {
-            // Its program can hold up whoever closes them.
-            let uid = session.process.uid;
-            if session.ended.is_none() {
-                self.breaches.push((id, EndReason::Rights));
-            }
-            self.slow.tell(Tale::Returned(uid, rights));
+        if rung == Rung::Rights && session.ended.is_none() {
+            // They are closed with the bell, by who has time for that.
+            self.breaches.push((id, EndReason::Rights));
         }
     }
 
