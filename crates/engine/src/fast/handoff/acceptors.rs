@@ -143,12 +143,11 @@ impl Acceptors {
         place.wanting.load(Ordering::SeqCst) & !worker.bit()
     }
 
-    /// A worker gets one of the connections that it wants, and is to say so again if it wants more. Whether it wants
-    /// any.
-    pub fn serve(&self, local: SocketAddr, worker: WorkerId) -> bool {
-        let place = self.place(local.ip(), local.port());
-        let before = place.map(|it| it.wanting.fetch_and(!worker.bit(), Ordering::SeqCst));
-        before.is_some_and(|wanting| wanting & worker.bit() != 0)
+    /// A worker gets one of the connections that it wants, and is to say so again if it wants more.
+    pub fn serve(&self, local: SocketAddr, worker: WorkerId) {
+        if let Some(place) = self.place(local.ip(), local.port()) {
+            place.wanting.fetch_and(!worker.bit(), Ordering::SeqCst);
+        }
     }
 
     /// Somebody waits at a worker for connections to `local`, or not any more. The workers that have too

@@ -53,10 +53,18 @@ struct Inbox {
     bell: OwnedFd,
 }
 
+/// How many were taken out of a queue: written by one worker, and in a cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Taken(AtomicU64);
+
 /// The way to another worker.
 struct Way {
     to: Arc<Inbox>,
     queue: SyncSender<Handed>,
+    /// How many were put into the queue, and how many the other has taken out of it.
+    sent: u64,
+    taken: Arc<Taken>,
     /// Memory of frames that it is done with.
     spare: Receiver<Vec<u8>>,
 }
@@ -64,6 +72,7 @@ struct Way {
 /// What comes from another worker.
 struct Arrivals {
     queue: Receiver<Handed>,
+    taken: Arc<Taken>,
     /// For the memory of its frames.
     back: SyncSender<Vec<u8>>,
 }
@@ -77,6 +86,8 @@ pub(super) struct Mail {
     from: Vec<Option<Arrivals>>,
     /// Who still has something, as far as was looked.
     pending: u64,
+    /// Places in each queue.
+    places: u64,
     spare: Vec<Vec<u8>>,
     turn: u64,
 }
@@ -85,6 +96,7 @@ impl Mail {
     /// For each of so many workers.
     pub(super) fn between(workers: usize) -> rustix::io::Result<Vec<Self>> {
         let mut all = Vec::with_capacity(workers);
+        let places = (PLACES / workers).max(LEAST);
         for own in 0..workers {
             let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             all.push(Self {
@@ -96,21 +108,24 @@ impl Mail {
                 ways: (0..workers).map(|_| None).collect(),
                 from: (0..workers).map(|_| None).collect(),
                 pending: 0,
+                places: places as u64,
                 spare: (0..FRAMES).map(|_| Vec::with_capacity(FRAME)).collect(),
                 turn: 0,
             });
         }
-        let places = (PLACES / workers).max(LEAST);
         for from in 0..workers {
             for to in (0..workers).filter(|to| *to != from) {
                 let (sends, queue) = sync_channel(places);
                 let (back, spare) = sync_channel(places);
+                let taken = Arc::<Taken>::default();
                 all[from].ways[to] = Some(Way {
                     to: Arc::clone(&all[to].inbox),
                     queue: sends,
+                    sent: 0,
+                    taken: Arc::clone(&taken),
                     spare,
                 });
-                all[to].from[from] = Some(Arrivals { queue, back });
+                all[to].from[from] = Some(Arrivals { queue, taken, back });
             }
         }
         Ok(all)
@@ -126,12 +141,19 @@ impl Mail {
         self.turn
     }
 
+    /// Whether there is room for one more in the queue to another worker. Nobody else puts anything there, so there
+    /// is until this one does.
+    pub(super) fn has_room(&self, to: WorkerId) -> bool {
+        let way = self.ways.get(to.index()).and_then(Option::as_ref);
+        way.is_some_and(|way| way.sent - way.taken.0.load(Ordering::Acquire) < self.places)
+    }
+
     pub(super) fn send(&mut self, to: WorkerId, what: Handed) -> Result<(), NoRoom> {
-        let Some(way) = self.ways.get(to.index()).and_then(Option::as_ref) else {
+        let Some(way) = self.ways.get_mut(to.index()).and_then(Option::as_mut) else {
             return Err(NoRoom(what));
         };
         match way.queue.try_send(what) {
-            Ok(()) => {}
+            Ok(()) => way.sent += 1,
             Err(TrySendError::Full(what) | TrySendError::Disconnected(what)) => {
                 return Err(NoRoom(what));
             }
@@ -172,8 +194,12 @@ impl Mail {
         }
         while self.pending != 0 {
             let from = self.pending.trailing_zeros() as usize;
-            let queue = self.from.get(from).and_then(Option::as_ref);
-            if let Some(what) = queue.and_then(|it| it.queue.try_recv().ok()) {
+            let arrivals = self.from.get(from).and_then(Option::as_ref);
+            if let Some(arrivals) = arrivals
+                && let Ok(what) = arrivals.queue.try_recv()
+            {
+                let taken = &arrivals.taken.0;
+                taken.store(taken.load(Ordering::Relaxed) + 1, Ordering::Release);
                 return Some((WorkerId(from as u16), what));
             }
             self.pending &= self.pending - 1;

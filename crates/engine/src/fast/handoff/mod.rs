@@ -224,14 +224,14 @@ impl Handoff {
     /// # Errors
     /// As of [`hand`](Self::hand).
     pub fn serve(&mut self, to: WorkerId, waiting: Box<Waiting>) -> Result<(), NoRoom> {
-        let local = waiting.listener;
-        // Before it can have it, and say so again.
-        let wants = self.joint.acceptors.serve(local, to);
-        let handed = self.mail.send(to, Handed::Waiting(waiting));
-        if handed.is_err() && wants {
-            self.joint.acceptors.set_wanting(local, to, true);
+        // A wish that was taken back and said again would have been no wish meanwhile for who has too many, too, and
+        // asks nobody again.
+        if !self.mail.has_room(to) {
+            return Err(NoRoom(Handed::Waiting(waiting)));
         }
-        handed
+        // Before it can have it, and say so again.
+        self.joint.acceptors.serve(waiting.listener, to);
+        self.mail.send(to, Handed::Waiting(waiting))
     }
 
     /// Somebody waits here for connections, or not any more: the other workers that have too many.
@@ -305,6 +305,8 @@ fn pick(those: u64, number: u64) -> Option<WorkerId> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     fn flow(port: u16) -> FlowKey {
@@ -314,6 +316,22 @@ mod tests {
             local_port: 80,
             remote_port: port,
         }
+    }
+
+    /// A connection that waits for a listener there.
+    fn waiting(listener: SocketAddr) -> Box<Waiting> {
+        let mut stack = Stack::new(tcp::Config::default(), [1; 32]);
+        let to: SocketAddr = "10.0.0.2:7".parse().expect("an address");
+        let options = tcp::ConnOptions::default();
+        let conn = stack.connect(Instant::ZERO, listener, to, &options);
+        let connection = stack.export(Instant::ZERO, conn.expect("a new pair"));
+        Box::new(Waiting {
+            listener,
+            connection: Box::new(connection.expect("it is known")),
+            received: Vec::new(),
+            since: Instant::ZERO,
+            hops: 0,
+        })
     }
 
     #[test]
@@ -369,31 +387,52 @@ mod tests {
         for place in [&*a, &*b] {
             place.begin_accepting(local, false).expect("room");
         }
-        let waiting = || {
-            let mut stack = Stack::new(tcp::Config::default(), [1; 32]);
-            let to: SocketAddr = "10.0.0.2:7".parse().expect("an address");
-            let options = tcp::ConnOptions::default();
-            let conn = stack.connect(Instant::ZERO, local, to, &options);
-            let connection = stack.export(Instant::ZERO, conn.expect("a new pair"));
-            Box::new(Waiting {
-                listener: local,
-                connection: Box::new(connection.expect("it is known")),
-                received: Vec::new(),
-                since: Instant::ZERO,
-                hops: 0,
-            })
-        };
+        let waiting = || waiting(local);
         b.set_wanting(local, true);
         while a.hand(b.own(), Handed::Wanted(local)).is_ok() {}
         // It cannot have it, and goes on to want it.
         assert!(a.serve(b.own(), waiting()).is_err());
         assert_eq!(a.set_over(local, true), b.own().bit());
         while b.receive().is_some() {}
-        assert!(a.serve(b.own(), waiting()).is_ok());
-        assert_eq!(a.set_over(local, true), 0);
+        for _ in 0..2 {
+            assert!(a.serve(b.own(), waiting()).is_ok());
+            assert_eq!(a.set_over(local, true), 0);
+        }
         // Who wants none is not said to.
         while a.hand(b.own(), Handed::Wanted(local)).is_ok() {}
         assert!(a.serve(b.own(), waiting()).is_err());
         assert_eq!(a.set_over(local, true), 0);
+    }
+
+    /// A third worker may look at any moment, and is not told later what it did not see.
+    #[test]
+    fn who_cannot_have_what_it_wants_wants_it_all_the_time() {
+        let mut places = Handoff::join(3, 100, &[7; 32]).expect("descriptors");
+        let local: SocketAddr = "10.0.0.1:80".parse().expect("an address");
+        let [a, b, c] = &mut places[..] else {
+            panic!("three");
+        };
+        for place in [&*a, &*b, &*c] {
+            place.begin_accepting(local, false).expect("room");
+        }
+        b.set_wanting(local, true);
+        while a.hand(b.own(), Handed::Wanted(local)).is_ok() {}
+        let (to, wanting) = (b.own(), b.own().bit());
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut waiting = waiting(local);
+                for _ in 0..100_000 {
+                    let Err(NoRoom(Handed::Waiting(back))) = a.serve(to, waiting) else {
+                        panic!("there is no room");
+                    };
+                    waiting = back;
+                }
+                is_over.store(true, Ordering::Release);
+            });
+            while !is_over.load(Ordering::Acquire) {
+                assert_eq!(c.set_over(local, true), wanting);
+            }
+        });
     }
 }
