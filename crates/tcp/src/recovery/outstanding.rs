@@ -44,6 +44,9 @@ const MAX_SENDINGS: usize = 1024;
 /// Room that an empty record may keep when it is put aside for the next connection.
 const KEPT: usize = 64;
 
+/// When that was sent of which it is not known. Only what counts as sent again has this time.
+const UNTIMED: Instant = Instant::ZERO;
+
 /// What left at one time, as far as `end`.
 #[derive(Clone, Copy)]
 struct Sending {
@@ -84,6 +87,15 @@ pub(super) struct Piece {
     pub(super) retransmitted: bool,
     /// It was thought to be lost.
     pub(super) lost: bool,
+}
+
+impl Piece {
+    /// Whether it is known when it was last sent: not of what was lost when the SACKs turned out to be
+    /// void.
+    #[inline]
+    pub(super) fn is_timed(&self) -> bool {
+        !(self.retransmitted && self.at == UNTIMED)
+    }
 }
 
 #[derive(Default)]

@@ -123,6 +123,9 @@ impl Rack {
             let ahead = self.fack.distance_from(piece.right) as u32;
             reordering.note(ahead.saturating_add(piece.len), arrival.mss);
         }
+        if !piece.is_timed() {
+            return;
+        }
         let rtt = arrival.now.since(piece.at);
         if piece.retransmitted {
             // It may have been the original that arrived, and then nothing is known of when what
@@ -172,6 +175,8 @@ impl Rack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Instant;
+    use crate::recovery::outstanding::Outstanding;
 
     //~ RFC 8985 §6.2
     #[test]
@@ -189,5 +194,44 @@ mod tests {
         reordering.widen();
         reordering.on_recovered();
         assert_eq!(reordering.reo_wnd_mult, 2);
+    }
+
+    /// Nobody knows when it was last sent. The time since the clock began is not its round trip, be that before or
+    /// after the connection has moved to where the clock is another.
+    #[test]
+    fn what_the_peer_has_let_go_of_is_not_timed() {
+        let (sent, now) = (Instant::from_secs(86_400), Instant::from_secs(86_401));
+        for moves in [false, true] {
+            let [start, end] = [1, 3_001].map(SeqNumber);
+            let mut outstanding = Outstanding::default();
+            outstanding.restart(start);
+            outstanding.push(end, sent, Nanos::ZERO);
+            outstanding.lose_below(end);
+            outstanding.on_reneging();
+            if moves {
+                let pieces = outstanding.pieces(Instant::from_secs(7_000));
+                let resumed = outstanding.resume(start, &pieces, now);
+                assert_eq!(resumed, Ok(()));
+            }
+            let arrival = Arrival {
+                now,
+                ack: end,
+                blocks: &[],
+                echo: None,
+                duplicate: false,
+                min_rtt: Nanos::from_millis(10),
+                srtt: Nanos::from_millis(10),
+                mss: 1_000,
+            };
+            let (mut rack, mut reordering) = (Rack::new(start), Reordering::new());
+            let mut arrived = 0;
+            outstanding.acknowledge(end, |piece| {
+                arrived += piece.len;
+                rack.on_arrived(&piece, &arrival, &mut reordering);
+            });
+            assert_eq!(arrived, 3_000);
+            assert_eq!((rack.rtt(), rack.latest()), (Nanos::ZERO, None), "{moves}");
+            assert_eq!(rack.fack, end);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use wire::seq::SeqNumber;
 
 use super::holes::{Hole, State};
-use super::{Outstanding, Retransmission, Sent};
+use super::{Outstanding, Retransmission, Sent, UNTIMED};
 use crate::Instant;
 use crate::time::Nanos;
 
@@ -61,9 +61,9 @@ impl Outstanding {
         self.holes.insert(Hole {
             left: self.una,
             right: self.scoreboard_end,
-            at: Instant::ZERO,
-            state: State::Lost,
             // Nobody knows any more, so it is not to be timed.
+            at: UNTIMED,
+            state: State::Lost,
             retransmissions: 1,
         });
     }

@@ -3,7 +3,7 @@
 use wire::seq::SeqNumber;
 
 use super::holes::{Hole, State};
-use super::{MAX_SENDINGS, Outstanding, Sending};
+use super::{MAX_SENDINGS, Outstanding, Sending, UNTIMED};
 use crate::Instant;
 use crate::snapshot::{Fate, FlightPiece};
 use crate::time::Nanos;
@@ -15,9 +15,15 @@ impl Outstanding {
         let mut left = self.una;
         let mut put = |right: SeqNumber, at: Instant, fate: Fate| {
             if left.before(right) {
+                // By whatever clock it goes on, this stays untimed.
+                let is_timed = at != UNTIMED || fate == Fate::InFlight;
                 pieces.push(FlightPiece {
                     len: right.distance_from(left) as u32,
-                    age: now.since(at).get(),
+                    age: if is_timed {
+                        now.since(at).get()
+                    } else {
+                        u64::MAX
+                    },
                     fate,
                 });
                 left = right;
