@@ -86,6 +86,30 @@ fn a_port_that_was_lent_for_nothing_goes_back_at_once() {
     assert!(is_held(local), "it is used");
 }
 
+/// The answer has come too late for its program, which has let the kernel connect the socket.
+#[test]
+fn a_port_that_was_lent_and_is_not_asked_for_goes_back() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    world.peer.listen(7);
+    let local = lend(&mut world, &mut host);
+    world.pass(Duration::from_secs(3));
+    assert!(is_held(local), "it may only be slow");
+    let used = lend(&mut world, &mut host);
+    opened(connect(
+        &mut world,
+        &mut host,
+        used,
+        SocketAddr::new(PEER, 7),
+    ));
+    world.pass(Duration::from_secs(3));
+    world.attend();
+    assert!(!is_held(local));
+    world.pass(Duration::from_secs(5));
+    world.attend();
+    assert!(is_held(used));
+}
+
 /// Two programs of a user, and one of another.
 fn users(config: Config) -> Option<(World, [Host; 3])> {
     if !rustix::process::geteuid().is_root() {

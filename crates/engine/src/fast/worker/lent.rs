@@ -7,9 +7,11 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use netdev::Device;
 use rustix::io::Errno;
+use tcp::Instant;
 
 use super::Worker;
 use crate::config::shares;
@@ -17,6 +19,11 @@ use crate::exchange::Tale;
 use crate::fast::connections::SessionId;
 use crate::network::{Network, Steered};
 use crate::stats::Drop;
+
+/// How long a port that was lent is kept for a connection that does not come. A host asks for that as soon as it has
+/// its answer. If it has waited for that too long, it has let the kernel connect the socket, and never asks; until the
+/// engine closes its duplicate, the program cannot end that connection.
+const UNUSED: Duration = Duration::from_secs(5);
 
 /// The ports that were lent.
 #[derive(Debug, Default)]
@@ -28,6 +35,8 @@ struct Loan {
     session: Option<SessionId>,
     /// It was named and not lent: the socket is the engine's own.
     is_named: bool,
+    /// Since when.
+    since: Instant,
     /// Whose it counts as.
     uid: u32,
     local: SocketAddr,
@@ -43,9 +52,9 @@ impl Loan {
 }
 
 impl Lent {
-    /// Whether any is used: they are looked at now and then.
-    pub fn any_used(&self) -> bool {
-        self.0.iter().any(|loan| loan.session.is_none())
+    /// Whether there are any: they are looked at now and then.
+    pub fn any(&self) -> bool {
+        !self.0.is_empty()
     }
 
     /// A session opens a connection from `local`: the place of the loan, if it has lent that port. Once for each.
@@ -71,9 +80,16 @@ impl Lent {
         self.0.extract_if(.., of_it).map(Loan::returned)
     }
 
-    /// What is used no more goes back.
-    pub fn recheck(&mut self, is_used: impl Fn(u16) -> bool) -> impl Iterator<Item = Tale> {
-        let unused = move |loan: &mut Loan| loan.session.is_none() && !is_used(loan.local.port());
+    /// What is used no more goes back, and what was not for too long.
+    pub fn recheck(
+        &mut self,
+        now: Instant,
+        is_used: impl Fn(u16) -> bool,
+    ) -> impl Iterator<Item = Tale> {
+        let unused = move |loan: &mut Loan| match loan.session {
+            Some(_) => now.saturating_duration_since(loan.since) >= UNUSED,
+            None => !is_used(loan.local.port()),
+        };
         self.0.extract_if(.., unused).map(Loan::returned)
     }
 }
@@ -92,6 +108,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.lent.0.push(Loan {
                 session: Some(session),
                 is_named: false,
+                since: self.now,
                 uid,
                 local,
                 socket,
@@ -142,6 +159,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.lent.0.push(Loan {
             session: None,
             is_named: true,
+            since: self.now,
             uid,
             local: SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
             socket,

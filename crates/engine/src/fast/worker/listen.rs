@@ -411,7 +411,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Leaves endpoints to the kernel on which nothing of ours is left.
     pub(super) fn recheck_closing(&mut self) {
         let (stack, network) = (&self.stack, &mut self.network);
-        for returned in self.lent.recheck(|port| stack.uses_local_port(port)) {
+        let is_used = |port| stack.uses_local_port(port);
+        for returned in self.lent.recheck(self.now, is_used) {
             self.slow.tell(returned);
         }
         self.closing.0.retain(|&(address, port)| {

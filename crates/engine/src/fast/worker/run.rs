@@ -305,7 +305,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn tick(&mut self) {
-        if !self.closing.is_empty() || self.lent.any_used() {
+        if !self.closing.is_empty() || self.lent.any() {
             self.recheck_closing();
         }
         if self.sharing.users.any_beyond() {

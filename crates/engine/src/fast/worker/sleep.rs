@@ -117,7 +117,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let timer = self.stack.next_timeout();
         let ticking = self.captures.is_on()
             || !self.closing.is_empty()
-            || self.lent.any_used()
+            || self.lent.any()
             || self.told_opening == Opening::NoPorts
             || self.sharing.users.any_beyond()
             || self.fetches.any_later()
