@@ -11,8 +11,9 @@ use std::process::ExitCode;
 /// From `begin` on, the engine keeps when it does what of so many sends, of the connection that sends first: it wakes
 /// up, takes the submission, builds a segment, hands it to the device, takes in the acknowledgement, tells the host,
 /// and wakes it. `end` prints that. Times are of CLOCK_MONOTONIC, as a program can take its own; bytes are of all
-/// traced sends so far. It ends by itself after so many sends, or when there is no more room. Only for connections
-/// that one process has, and on an engine of one worker. For root and the engine's own user.
+/// traced sends so far, without what is sent again and what the connection had to send before them. It ends by itself
+/// after so many sends, or when there is no more room. Only for connections that one process has, and on an engine of
+/// one worker. For root and the engine's own user.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  sudo outboard trace begin --sends 10\n  sudo outboard trace end"
@@ -24,7 +25,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Follow the next sends; what was kept before is dropped
+    /// Follow the next sends; refused while something is kept for somebody who has not ended it
     Begin {
         #[command(flatten)]
         engine: Engine,

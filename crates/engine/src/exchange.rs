@@ -356,7 +356,7 @@ pub enum Told {
         /// How many connections with other machines, and within this one.
         connections: [usize; 2],
     },
-    /// What was kept of the sends that were followed before.
+    /// What was kept of the sends that were followed.
     Traced(Option<Box<Course>>),
     /// What has changed, and the limits that hold now.
     Reloaded(Box<(Changes, Limits)>),
@@ -393,6 +393,8 @@ pub enum Refused {
     TooManyCaptures,
 }
 
+    /// Sends are followed for somebody already. The room that was brought is to be freed.
+    TracedAlready(Box<Course>),
 impl From<Errno> for Refused {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)

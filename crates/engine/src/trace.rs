@@ -6,6 +6,7 @@
 
 use queue_pair::control::{Moment, Traced};
 use tcp::{ConnId, Instant};
+use wire::seq::SeqNumber;
 
 use crate::clock::Clock;
 
@@ -24,6 +25,10 @@ pub struct Course {
     conn: Option<ConnId>,
     /// What the connection had sent before them.
     before: u64,
+    /// As far as segments with new data have been built.
+    reached: SeqNumber,
+    /// Bytes from there to the first of the sends.
+    ahead: u64,
     /// Bytes of them by what was done last.
     taken: u64,
     built: u64,
@@ -46,6 +51,8 @@ impl Course {
             left: sends,
             conn: None,
             before: 0,
+            reached: SeqNumber::default(),
+            ahead: 0,
             taken: 0,
             built: 0,
             handed: 0,
@@ -83,11 +90,18 @@ impl Trace {
         self.is_on
     }
 
-    /// Begins to keep, by this clock. What was kept before, if it was not asked for.
-    pub fn begin(&mut self, course: Box<Course>, clock: Clock) -> Option<Box<Course>> {
+    /// Begins to keep, by this clock.
+    ///
+    /// # Errors
+    /// Something is kept already, for somebody who has not asked for it. The room comes back.
+    pub fn begin(&mut self, course: Box<Course>, clock: Clock) -> Result<(), Box<Course>> {
+        if self.course.is_some() {
+            return Err(course);
+        }
         self.clock = clock;
         self.is_on = true;
-        self.course.replace(course)
+        self.course = Some(course);
+        Ok(())
     }
 
     /// Keeps no more. What was kept.
@@ -109,9 +123,16 @@ impl Trace {
         }
     }
 
-    /// A submission of `len` bytes was taken, with which the connection has sent so many.
+    /// A submission of `len` bytes was taken, with which the connection has sent so many. How many of them have left,
+    /// and the number of the next, is asked for the first.
     #[cold]
-    pub fn taken(&mut self, conn: ConnId, len: u32, sent: u64) {
+    pub fn taken(
+        &mut self,
+        conn: ConnId,
+        len: u32,
+        sent: u64,
+        left: impl FnOnce() -> (u64, SeqNumber),
+    ) {
         let Some(course) = &mut self.course else {
             return;
         };
@@ -125,6 +146,9 @@ impl Trace {
         }
         if course.taken == 0 {
             course.before = sent.saturating_sub(len.into());
+            let (left, next) = left();
+            course.reached = next;
+            course.ahead = course.before.saturating_sub(left);
         }
         course.left -= 1;
         course.taken += u64::from(len);
@@ -135,17 +159,24 @@ impl Trace {
         self.keep(Moment::Taken, taken);
     }
 
-    /// A segment of the connection was built, with so much data.
+    /// A segment was built, with data up to this number. What was sent before them, and what is sent again, is not of
+    /// the sends.
     #[cold]
-    pub fn built(&mut self, conn: Option<ConnId>, len: usize) {
+    pub fn built(&mut self, conn: Option<ConnId>, end: SeqNumber) {
         if let Some(course) = &mut self.course
             && course.conn.is_some()
             && course.conn == conn
-            && len > 0
+            && end.after(course.reached)
         {
-            course.built += len as u64;
-            let built = course.built;
-            self.keep(Moment::Built, built);
+            let new = end.distance_from(course.reached).unsigned_abs().into();
+            course.reached = end;
+            let of_them = new - course.ahead.min(new);
+            course.ahead -= new - of_them;
+            let built = (course.built + of_them).min(course.taken);
+            if built > course.built {
+                course.built = built;
+                self.keep(Moment::Built, built);
+            }
         }
     }
 
@@ -251,6 +282,7 @@ mod tests {
     use crate::clock::Clock;
     use queue_pair::control::Moment;
     use tcp::{ConnId, Instant};
+    use wire::seq::SeqNumber;
 
     fn conn(index: u32) -> ConnId {
         ConnId {
@@ -268,25 +300,34 @@ mod tests {
     fn begun(sends: u32) -> Trace {
         let mut trace = Trace::default();
         assert!(!trace.is_on());
-        let before = trace.begin(Box::new(Course::of(sends)), Clock::start());
-        assert!(trace.is_on() && before.is_none());
+        let begun = trace.begin(Box::new(Course::of(sends)), Clock::start());
+        assert!(trace.is_on() && begun.is_ok());
         trace
+    }
+
+    /// All that was sent before has left.
+    fn takes(trace: &mut Trace, conn: ConnId, len: u32, sent: u64) {
+        let left = sent - u64::from(len);
+        trace.taken(conn, len, sent, || (left, number(left)));
+    }
+
+    /// That of a byte of the connection.
+    fn number(at: u64) -> SeqNumber {
+        SeqNumber(u32::MAX - 1_030) + at as u32
     }
 
     #[test]
     fn the_connection_that_sends_first_is_followed_for_as_many_sends() {
         let mut trace = begun(1);
         trace.acknowledged(conn(7), 900);
-        trace.built(None, 64);
+        trace.built(None, number(64));
         trace.awake(Instant::ZERO);
-        trace.taken(conn(7), 64, 1_064);
-        trace.taken(conn(8), 10, 10);
+        takes(&mut trace, conn(7), 64, 1_064);
+        takes(&mut trace, conn(8), 10, 10);
         for who in [8, 7] {
-            trace.built(Some(conn(who)), 64);
+            trace.built(Some(conn(who)), number(1_064));
             trace.handed();
         }
-        trace.built(Some(conn(7)), 0);
-        trace.handed();
         // What was acknowledged is of before.
         trace.acknowledged(conn(7), 1_000);
         trace.acknowledged(conn(8), 1_064);
@@ -315,17 +356,17 @@ mod tests {
     #[test]
     fn who_was_awake_is_not_said_to_wake_and_who_hears_is_not_rung() {
         let mut trace = begun(2);
-        trace.taken(conn(7), 64, 64);
+        takes(&mut trace, conn(7), 64, 64);
         trace.awake(Instant::ZERO);
         trace.acknowledged(conn(7), 64);
         trace.told(None, 64);
         // Later is never.
         trace.rings(false, true);
         trace.rings(true, false);
-        trace.taken(conn(7), 64, 128);
+        takes(&mut trace, conn(7), 64, 128);
         assert!(trace.is_on());
         // One more ends it, also if the end of the last was never told.
-        trace.taken(conn(7), 64, 192);
+        takes(&mut trace, conn(7), 64, 192);
         assert!(!trace.is_on());
         let expected = [
             (Moment::Taken, 64),
@@ -337,12 +378,49 @@ mod tests {
     }
 
     #[test]
+    fn what_was_sent_before_and_what_is_sent_again_is_not_of_them() {
+        let mut trace = begun(2);
+        // Of a thousand bytes before them a hundred have not left.
+        trace.taken(conn(7), 64, 1_064, || (900, number(900)));
+        takes(&mut trace, conn(7), 64, 1_128);
+        for end in [800, 1_000, 700, 1_040, 1_040, 980, 1_128, 1_064] {
+            trace.built(Some(conn(7)), number(end));
+            trace.handed();
+        }
+        // What follows them is not theirs either.
+        trace.built(Some(conn(7)), number(1_400));
+        trace.handed();
+        let expected = [
+            (Moment::Taken, 64),
+            (Moment::Taken, 128),
+            (Moment::Built, 40),
+            (Moment::Handed, 40),
+            (Moment::Built, 128),
+            (Moment::Handed, 128),
+        ];
+        assert_eq!(kept(&mut trace), expected);
+    }
+
+    #[test]
+    fn what_nobody_has_asked_for_yet_is_not_dropped_for_another() {
+        let mut trace = begun(1);
+        takes(&mut trace, conn(7), 64, 64);
+        let second = trace.begin(Box::new(Course::of(5)), Clock::start());
+        assert_eq!(second.expect_err("the room comes back").left, 5);
+        assert_eq!(kept(&mut trace), [(Moment::Taken, 64)]);
+        let third = trace.begin(Box::new(Course::of(5)), Clock::start());
+        assert!(third.is_ok());
+    }
+
+    #[test]
     fn what_there_is_no_room_for_ends_it() {
         let mut trace = begun(1);
-        trace.taken(conn(7), 64, 64);
+        takes(&mut trace, conn(7), 64, 64);
+        let mut sent = 0;
         for _ in 0..MOMENTS {
             assert!(trace.is_on());
-            trace.built(Some(conn(7)), 1);
+            sent += 1;
+            trace.built(Some(conn(7)), number(sent));
         }
         assert!(!trace.is_on());
         assert_eq!(kept(&mut trace).len(), MOMENTS);
@@ -356,7 +434,7 @@ mod tests {
         let now = || Clock::default().now().as_nanos();
         let before = now();
         let mut trace = begun(1);
-        trace.taken(conn(7), 64, 64);
+        takes(&mut trace, conn(7), 64, 64);
         let at = trace.end().unwrap().moments()[0].at;
         assert!((before..=now()).contains(&at), "{before} {at}");
     }

@@ -196,6 +196,8 @@ impl Outboard {
 
     /// Has the engine follow so many sends, of the connection that sends first.
     pub fn trace(&self, sends: u64) -> Result<()> {
+        // What a run has left that failed would be somebody else's, and is not to be dropped for this one.
+        self.traced()?;
         let mut command = Command::new(&self.binary);
         command
             .args(["trace", "begin", "--sends", &sends.to_string()])

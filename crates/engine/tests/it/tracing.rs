@@ -1,14 +1,15 @@
 //! The engine follows sends for who may ask, from the submission to what the host is told, and nothing else.
 
 use crate::world::World;
-use queue_pair::control::{Fds, Moment, Reply, Request, Traced};
+use queue_pair::control::{Channel, Fds, Moment, Reply, Request, Traced};
 use queue_pair::{OptionKind, Submission};
 use std::time::Duration;
 
 fn traced(world: &mut World) -> Vec<Traced> {
     let mut all = Vec::new();
+    let mut channel = world.dial();
     loop {
-        match world.ask_once(&Request::Traced) {
+        match world.ask(&mut channel, &Request::Traced, Fds::new()).0 {
             Reply::Traced { moments, more } => {
                 all.extend(moments);
                 if !more {
@@ -97,17 +98,64 @@ fn more_than_one_message_holds_is_told_in_several() {
 }
 
 #[test]
-fn a_new_trace_drops_what_was_kept_before() {
+fn what_the_connection_had_not_sent_before_is_not_of_them() {
     let mut world = World::new();
     let (mut host, conn, _) = world.connected();
-    for sends in [5, 1] {
-        assert_eq!(world.ask_once(&Request::Trace { sends }), Reply::Done);
-        host.send(conn, &[7; 64], 0);
+    // More than leaves at once.
+    let before = [7; 60_000];
+    host.send(conn, &before, 0);
+    world.worker.turn(world.now);
+    assert_eq!(world.ask_once(&Request::Trace { sends: 1 }), Reply::Done);
+    host.send(conn, &[7; 64], 0);
+    world.pass(Duration::from_millis(500));
+    let each = [
+        Moment::Taken,
+        Moment::Built,
+        Moment::Handed,
+        Moment::Acknowledged,
+        Moment::ToldAcknowledged,
+    ];
+    assert_eq!(kept(&mut world), each.map(|moment| (moment, 64)));
+}
+
+#[test]
+fn nobody_takes_what_was_kept_for_another() {
+    let mut world = World::new();
+    let (mut host, conn, _) = world.connected();
+    let (mut first, mut second) = (world.dial(), world.dial());
+    let begin = Request::Trace { sends: 120 };
+    let ask = |world: &mut World, who: &mut Channel, request| {
+        let (reply, _) = world.ask(who, request, Fds::new());
+        reply
+    };
+    assert_eq!(ask(&mut world, &mut first, &begin), Reply::Done);
+    for _ in 0..120 {
+        host.send(conn, &[7; 8], 0);
         world.pass(Duration::from_millis(50));
+        let reply = ask(&mut world, &mut second, &begin);
+        assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
     }
-    let found = kept(&mut world);
-    assert_eq!(found[0], (Moment::Taken, 64));
-    assert!(found.iter().all(|(_, bytes)| *bytes == 64), "{found:?}");
+    let told = ask(&mut world, &mut first, &Request::Traced);
+    let Reply::Traced { moments, more } = told else {
+        panic!("{told:?}");
+    };
+    assert!(moments.len() < 5 * 120 && more);
+    // What is left of it is the first one's.
+    let nothing = Reply::Traced {
+        moments: Vec::new(),
+        more: false,
+    };
+    assert_eq!(ask(&mut world, &mut second, &Request::Traced), nothing);
+    assert_eq!(ask(&mut world, &mut second, &begin), Reply::Done);
+    let told = ask(&mut world, &mut first, &Request::Traced);
+    let Reply::Traced {
+        moments: rest,
+        more: false,
+    } = told
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!(moments.len() + rest.len(), 5 * 120);
 }
 
 #[test]

@@ -34,6 +34,11 @@ impl Connection {
         self.queue.extents()
     }
 
+    /// SND.NXT.
+    pub(crate) fn send_next(&self) -> SeqNumber {
+        self.snd.nxt
+    }
+
     pub(crate) fn update(&self, config: &Config) -> ConnUpdate {
         ConnUpdate {
             received: self.rcv.received,

@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use wire::flow::FlowKey;
+use wire::seq::SeqNumber;
 
 use super::Stack;
 use crate::config::Config;
@@ -40,6 +41,13 @@ impl Stack {
         self.connections
             .get(id.index, id.generation)
             .map_or(0, |c| c.send_extents())
+    }
+
+    /// The number of the next byte that a connection sends for the first time (SND.NXT).
+    #[must_use]
+    pub fn send_next(&self, id: ConnId) -> Option<SeqNumber> {
+        let connection = self.connections.get(id.index, id.generation)?;
+        Some(connection.send_next())
     }
 
     /// Whether this stack knows a flow: a connection, a handshake, or a pair in TIME-WAIT.

@@ -267,10 +267,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Err(CaptureError::TooMany) => return Err(Refused::TooManyCaptures),
                 Err(_) => return Err(Errno::INVAL.into()),
             },
-            Ask::Trace(course) => Told::Traced(match course {
-                Some(course) => self.trace.begin(course, self.common.clock),
-                None => self.trace.end(),
-            }),
+            Ask::Trace(Some(course)) => {
+                let begun = self.trace.begin(course, self.common.clock);
+                begun.map_err(Refused::TracedAlready)?;
+                Told::Done
+            }
+            Ask::Trace(None) => Told::Traced(self.trace.end()),
             Ask::Respond {
                 interface,
                 program,

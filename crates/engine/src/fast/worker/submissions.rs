@@ -360,7 +360,15 @@ impl<D: Device, N: Network> Worker<D, N> {
                         self.leaving.push(conn_id);
                     }
                     if self.trace.is_on() {
-                        self.trace.taken(conn_id, extent.len, conn.sent);
+                        let (stack, now) = (&self.stack, self.now);
+                        let others = conn.acked_for_others;
+                        self.trace.taken(conn_id, extent.len, conn.sent, || {
+                            let left = stack.info(now, conn_id).map_or(0, |info| {
+                                let left = info.bytes_acked + u64::from(info.in_flight);
+                                left.saturating_sub(others)
+                            });
+                            (left, stack.send_next(conn_id).unwrap_or_default())
+                        });
                     }
                 }
                 self.charge_or_end(id, conn_id);

@@ -13,6 +13,8 @@ use tcp::{ConnId, FrameSink, Instant, Outgoing, SinkFull};
 use wire::checksum::Sum;
 use wire::ethernet::{MacAddr, Vlan};
 use wire::segment::{Headers, Link, MAX_HEADERS_LEN, TcpChecksum};
+use wire::seq::SeqNumber;
+use wire::tcp::Flags;
 
 use crate::capture::{Captures, Direction, Frame};
 use crate::fast::connections::Connections;
@@ -395,6 +397,13 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
     }
 }
 
+/// The number behind the last byte of a segment.
+#[cold]
+fn end_of_data(out: &Outgoing<'_>) -> SeqNumber {
+    let syn = u32::from(out.tcp.flags.contains(Flags::SYN));
+    out.tcp.seq + syn + out.payload_len as u32
+}
+
 /// Reads a byte of each page, so that those that are missing are replaced and told of.
 fn touch(pieces: &[&[AtomicU8]]) {
     for piece in pieces {
@@ -436,7 +445,7 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             Ok(()) => {
                 self.room.use_for(out.payload_len);
                 if self.trace.is_on() {
-                    self.trace.built(out.conn, out.payload_len);
+                    self.trace.built(out.conn, end_of_data(out));
                 }
             }
             // To find out that part of a file is not in memory can take the kernel as long as anything.

@@ -7,7 +7,7 @@ mod proof;
 mod tickets;
 mod told;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
 use queue_pair::control::{
     Carried, Channel, ChannelError, Encoded, Explanation, Farewell, Fds, Reply, Request, SocketRow,
+    Traced,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, chmod};
@@ -75,6 +76,8 @@ pub struct Client {
     pub pending: Option<Pending>,
     /// What holds once it is closed, for people.
     pub last_words: Vec<Explanation>,
+    /// What of the sends that were followed for it is still to be told.
+    pub traced: VecDeque<Traced>,
     /// Of its process once it is a session: readable when that ends.
     pidfd: Option<OwnedFd>,
     /// It is not read until it has been answered.
@@ -391,6 +394,7 @@ impl Control {
             responds: false,
             pending: None,
             last_words: Vec::new(),
+            traced: VecDeque::new(),
             pidfd: None,
             muted: false,
             late: false,

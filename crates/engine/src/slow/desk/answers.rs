@@ -213,7 +213,7 @@ impl Desk {
             }),
             (Told::Way(way), _) => Reply::Way(way),
             (Told::Stats(snapshot), _) => self.some_metrics(&snapshot),
-            (Told::Traced(course), Pending::Traced) => self.first_traced(course),
+            (Told::Traced(course), Pending::Traced) => self.first_traced(slot, course),
             (Told::Reloaded(changed), _) => {
                 let (changes, limits) = *changed;
                 self.reloaded(&changes, limits);
@@ -308,6 +308,10 @@ const FORKS_FULL: &str = "a child has none of this program's connections: too ma
 const TICKETS_FULL: &str = "not passed: too many connections are on their way to other programs \
                             (limits.tickets)";
 
+/// Why sends are not followed.
+const TRACED_ALREADY: &str = "sends are followed already, perhaps for somebody else, and what was kept of them was not \
+                              asked for: `outboard trace end` prints it, and ends that";
+
 /// Why something was not done.
 fn why(pending: &Pending, refused: Refused) -> Refusal {
     let errno = match refused {
@@ -315,6 +319,7 @@ fn why(pending: &Pending, refused: Refused) -> Refusal {
         Refused::Stopping => return (Errno::AGAIN, "the engine is stopping".to_owned()),
         Refused::Breach(reason) => return (Errno::CONNRESET, reason.to_string()),
         Refused::Steering(error) => return (Errno::INVAL, error.to_string()),
+        Refused::TracedAlready(_) => return (Errno::BUSY, TRACED_ALREADY.to_owned()),
         Refused::TooManyCaptures => return (Errno::BUSY, CaptureError::TooMany.to_string()),
     };
     let message = match pending {

@@ -29,13 +29,13 @@ mod sums;
 mod traces;
 mod versions;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use queue_pair::Versions;
-use queue_pair::control::{ChannelError, Traced};
+use queue_pair::control::ChannelError;
 use rustix::time::Timespec;
 
 use crate::config::{Config, Limits, Reload};
@@ -129,8 +129,6 @@ pub struct Desk {
     followed: Followed,
     /// Which listeners' new connections go to the kernel.
     placing: Placing,
-    /// What was kept of sends and not told yet.
-    traced: VecDeque<Traced>,
     /// The program of the user's that is called: its name and its number in the kernel.
     diverter: Option<(String, u32)>,
     /// Reads the configuration again.
@@ -189,7 +187,6 @@ impl Desk {
             rests: Rests::default(),
             followed: Followed::default(),
             placing: Placing::default(),
-            traced: VecDeque::new(),
             diverter: None,
             reread: None,
             netfilter: Netfilter::default(),

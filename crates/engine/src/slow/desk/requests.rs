@@ -138,8 +138,8 @@ impl Desk {
                 return self.control.reply(slot, &reply, Fds::new());
             }
             // Of what was kept the rest is here.
-            Request::Traced if self.has_traced() && self.privileged(slot).is_ok() => {
-                let reply = self.more_traced();
+            Request::Traced if self.has_traced(slot) => {
+                let reply = self.more_traced(slot);
                 return self.control.reply(slot, &reply, Fds::new());
             }
             _ => {}

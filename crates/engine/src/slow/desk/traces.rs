@@ -1,5 +1,7 @@
 //! What a worker keeps of the next sends: begun for who may ask, and told page by page.
 
+use std::collections::VecDeque;
+
 use queue_pair::control::Reply;
 use rustix::io::Errno;
 
@@ -26,28 +28,35 @@ impl Desk {
             let message = format!("from 1 to {MAX_SENDS} sends can be followed");
             return refuse(Errno::INVAL, message);
         }
-        self.traced.clear();
         let course = Box::new(Course::of(sends));
         Ok((Ask::Trace(Some(course)), Pending::Trace))
     }
 
-    /// Whether there is something to tell that the worker has no more.
-    pub(super) fn has_traced(&self) -> bool {
-        !self.traced.is_empty()
+    /// Whether there is something to tell to a client that the worker has no more.
+    pub(super) fn has_traced(&mut self, slot: u32) -> bool {
+        let client = self.control.client(slot);
+        client.is_some_and(|client| !client.traced.is_empty())
     }
 
-    /// The first page of what was kept; the rest is told next.
-    pub(super) fn first_traced(&mut self, course: Option<Box<Course>>) -> Reply {
-        self.traced = course.map_or_else(Default::default, |it| it.moments().to_vec().into());
-        self.more_traced()
+    /// The first page of what was kept; the rest is told next, to the same client and to nobody else.
+    pub(super) fn first_traced(&mut self, slot: u32, course: Option<Box<Course>>) -> Reply {
+        if let (Some(client), Some(course)) = (self.control.client(slot), course) {
+            client.traced = course.moments().to_vec().into();
+        }
+        self.more_traced(slot)
     }
 
     /// The next page.
-    pub(super) fn more_traced(&mut self) -> Reply {
-        let page = self.traced.len().min(PAGE);
-        Reply::Traced {
-            moments: self.traced.drain(..page).collect(),
-            more: self.has_traced(),
+    pub(super) fn more_traced(&mut self, slot: u32) -> Reply {
+        let Some(client) = self.control.client(slot) else {
+            return Reply::Done;
+        };
+        let page = client.traced.len().min(PAGE);
+        let moments = client.traced.drain(..page).collect();
+        let more = !client.traced.is_empty();
+        if !more {
+            client.traced = VecDeque::new();
         }
+        Reply::Traced { moments, more }
     }
 }
