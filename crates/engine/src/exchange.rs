@@ -283,6 +283,8 @@ pub enum Tale {
     Returned(u32, Vec<OwnedFd>),
     /// Part of a file is to be brought into memory. There are [`FETCHES`] at most.
     Fetch(Box<Fetch>),
+    /// The fast half has ended, and does not carry out what is here, or still comes. It is the last that it tells.
+    Undone(Receiver<Order>),
 }
 
 /// Part of a file that is to be brought into memory.
@@ -391,10 +393,10 @@ pub enum Refused {
     Steering(std::io::Error),
     /// There are as many captures as there may be.
     TooManyCaptures,
-}
-
     /// Sends are followed for somebody already. The room that was brought is to be freed.
     TracedAlready(Box<Course>),
+}
+
 impl From<Errno> for Refused {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
@@ -536,16 +538,18 @@ pub fn pair(limits: &Limits) -> rustix::io::Result<(ToFast, ToSlow)> {
 }
 
 impl ToFast {
-    /// Sends an order, or gives it back if there is no room. Nobody hears one once the fast half has
-    /// ended.
-    pub fn send(&self, order: Order) -> Result<(), Order> {
+    /// Sends an order.
+    ///
+    /// # Errors
+    /// There is no room, or nobody to carry it out: it comes back.
+    pub fn send(&self, order: Order) -> Result<(), Unsent> {
         match self.orders.try_send(order) {
             Ok(()) => {
                 self.wakes_fast.ring();
                 Ok(())
             }
-            Err(TrySendError::Full(order)) => Err(order),
-            Err(TrySendError::Disconnected(_)) => Ok(()),
+            Err(TrySendError::Full(order)) => Err(Unsent::NoRoom(order)),
+            Err(TrySendError::Disconnected(order)) => Err(Unsent::Ended(order)),
         }
     }
 
@@ -570,6 +574,15 @@ impl ToFast {
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.wakes_slow.0.as_fd()
     }
+}
+
+/// An order that was not sent.
+#[derive(Debug)]
+pub enum Unsent {
+    /// There is no room for it now.
+    NoRoom(Order),
+    /// The fast half has ended.
+    Ended(Order),
 }
 
 /// The other half has ended.
@@ -601,6 +614,9 @@ impl ToSlow {
 
 impl Drop for ToSlow {
     fn drop(&mut self) {
+        let (_, nothing) = sync_channel(0);
+        let orders = core::mem::replace(&mut self.orders, nothing);
+        self.tell(Tale::Undone(orders));
         // The slow half hears that nobody is here any more, once this is gone.
         let (nobody, _) = sync_channel(0);
         self.tales = nobody;

@@ -9,8 +9,9 @@ use std::sync::atomic::AtomicU64;
 
 use engine::clock::Clock;
 use engine::config::Config;
-use engine::exchange::{self, Ask, ClientKey, Order, Tale, ToFast, Told};
+use engine::exchange::{self, Ask, ClientKey, Order, SessionKey, Tale, ToFast, Told};
 use engine::fast::common::Common;
+use engine::fast::connections::SessionId;
 use engine::fast::session::{EndReason, Process, Session};
 use engine::fast::worker::Worker;
 use engine::network::FixedNetwork;
@@ -118,6 +119,40 @@ fn what_comes_with_a_ring_is_closed_elsewhere_and_ends_the_session() {
         drop(session);
         assert!(!is_open());
     }
+}
+
+#[test]
+fn a_worker_that_ends_closes_nothing_that_programs_have_sent() {
+    let mut alone = Alone::new();
+    let (socket, local) = bound("0.0.0.0:0");
+    let what = Ask::Bound {
+        local,
+        socket,
+        uid: UID,
+    };
+    let session = Some(SessionKey {
+        id: SessionId(0),
+        number: 1,
+    });
+    let order = Order::Ask {
+        client: CLIENT,
+        session,
+        what,
+    };
+    assert!(alone.desk.send(order).is_ok());
+    alone.worker.attend(Instant::ZERO);
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
+    alone.rings_with(&[1], writer);
+    drop(alone.worker);
+    let is_open = || rustix::io::read(&reader, &mut [0]) == Err(Errno::AGAIN);
+    let mut tales = Vec::new();
+    while let Ok(Some(tale)) = alone.desk.hear() {
+        tales.push(tale);
+    }
+    assert!(is_open() && is_held(local), "{tales:?}");
+    assert!(matches!(tales.last(), Some(Tale::Undone(_))), "{tales:?}");
+    drop(tales);
+    assert!(!is_open() && !is_held(local));
 }
 
 /// A socket that is bound to `address`.

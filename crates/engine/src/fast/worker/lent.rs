@@ -80,6 +80,11 @@ impl Lent {
         self.0.extract_if(.., of_it).map(Loan::returned)
     }
 
+    /// The worker ends: all goes back.
+    pub fn end(&mut self) -> impl Iterator<Item = Tale> {
+        self.0.drain(..).map(Loan::returned)
+    }
+
     /// What is used no more goes back, and what was not for too long.
     pub fn recheck(
         &mut self,

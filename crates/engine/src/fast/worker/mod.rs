@@ -17,6 +17,7 @@ mod admission;
 mod between;
 mod connect;
 mod departures;
+mod ended;
 mod endings;
 mod events;
 mod extents;

@@ -6,6 +6,7 @@ use netdev::Device;
 use rustix::io::Errno;
 
 use super::Worker;
+use super::ended::decline;
 use super::order::CATCH_UP;
 use super::submissions::BUDGET;
 use crate::capture::CaptureError;
@@ -24,6 +25,13 @@ pub(super) struct Waiting {
     order: Order,
     /// Submissions that are taken before it, at most.
     left: usize,
+}
+
+impl Waiting {
+    /// It is not carried out.
+    pub(super) fn into_order(self) -> Order {
+        self.order
+    }
 }
 
 /// Whose submissions come before an order.
@@ -86,24 +94,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                     self.breaches.push((session.id, reason));
                     let refused = Err(Refused::Breach(reason));
                     self.slow.tell(Tale::Answer(client, refused));
-                    self.decline(waiting.order);
+                    decline(&mut self.slow, waiting.order);
                     return;
                 }
             }
         }
         self.carry_out(waiting.order);
-    }
-
-    /// Does not carry out an order. What it can take long to close goes back.
-    fn decline(&mut self, order: Order) {
-        let Order::Ask { what, .. } = order else {
-            return;
-        };
-        match what {
-            Ask::Bound { socket, uid, .. } => self.slow.tell(Tale::Returned(uid, vec![socket])),
-            Ask::File(file) => self.slow.tell(Tale::Forgotten(file)),
-            _ => {}
-        }
     }
 
     /// Takes some of what a session has submitted: how many, if it is there.

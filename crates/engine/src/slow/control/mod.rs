@@ -578,6 +578,11 @@ impl Control {
         Some(client)
     }
 
+    /// All that are connected are not any more.
+    pub fn close_all(&mut self) -> impl Iterator<Item = Client> {
+        self.clients.drain(..).flatten()
+    }
+
     /// Keeps what a process says of one of its sockets; false if there is no room.
     pub fn report(&mut self, pid: u32, explanation: Explanation) -> bool {
         let told = self.reports.entry(pid).or_default();

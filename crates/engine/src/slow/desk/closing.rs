@@ -125,6 +125,14 @@ impl Closing {
         }
     }
 
+    /// The engine ends: the rest is closed by a thread, or with this process.
+    pub(super) fn leave(self) {
+        let last = std::thread::Builder::new().name("closing".to_owned());
+        if let Err(error) = last.spawn(move || drop(self)) {
+            tracing::warn!(%error, "what programs have sent is closed before the engine ends");
+        }
+    }
+
     /// Closes all of them here, and waits for as long as that takes.
     fn close_here(&mut self) {
         while let Some(done) = self.errands.run_here() {

@@ -7,7 +7,9 @@ use std::collections::{HashMap, VecDeque};
 
 use super::Desk;
 use super::sums;
-use crate::exchange::{Answer, ClientKey, Ended, Order, Refused, Tale, ToFast, WorkerId};
+use crate::exchange::{
+    Answer, Ask, ClientKey, Ended, Order, Refused, Tale, ToFast, Unsent, WorkerId,
+};
 use crate::poller::{Poller, Source};
 
 /// Most workers: there is a bit for each.
@@ -21,6 +23,8 @@ struct Member {
     /// Sessions that were given to it and whose memory has not come back.
     sessions: usize,
     ended: bool,
+    /// Orders that it had not taken when it ended.
+    undone: Vec<Order>,
 }
 
 /// An answer that is not complete.
@@ -60,6 +64,7 @@ impl Crew {
             backlog: VecDeque::new(),
             sessions: 0,
             ended: false,
+            undone: Vec::new(),
         });
         Ok(Self {
             members: members.collect(),
@@ -116,6 +121,12 @@ impl Crew {
         self.members.iter_mut().for_each(Member::send);
     }
 
+    /// An order that nobody carries out any more, and whose it was to be.
+    fn undone(&mut self) -> Option<(WorkerId, Order)> {
+        let mut numbered = self.members.iter_mut().enumerate();
+        numbered.find_map(|(index, member)| Some((WorkerId(index as u16), member.undone.pop()?)))
+    }
+
     /// Whether an order waits for room.
     pub(super) fn has_backlog(&self) -> bool {
         self.members.iter().any(|member| !member.backlog.is_empty())
@@ -132,7 +143,7 @@ impl Crew {
                     Ok(None) => {}
                     Err(Ended) => {
                         member.ended = true;
-                        member.backlog.clear();
+                        member.undone.extend(member.backlog.drain(..));
                         if self.members.iter().all(|member| member.ended) {
                             return Err(Ended);
                         }
@@ -183,9 +194,13 @@ impl Crew {
 impl Member {
     fn send(&mut self) {
         while let Some(order) = self.backlog.pop_front() {
-            if let Err(order) = self.fast.send(order) {
-                self.backlog.push_front(order);
-                return;
+            match self.fast.send(order) {
+                Ok(()) => {}
+                Err(Unsent::NoRoom(order)) => {
+                    self.backlog.push_front(order);
+                    return;
+                }
+                Err(Unsent::Ended(order)) => self.undone.push(order),
             }
         }
     }
@@ -204,6 +219,26 @@ impl Desk {
         for client in self.crew.waiting_for(worker) {
             self.answers(worker, client, Err(Refused::Stopping));
         }
+    }
+
+    /// Sees to what was ordered of workers that have ended.
+    pub(super) fn see_to_undone(&mut self) {
+        while let Some((worker, order)) = self.crew.undone() {
+            self.undo(worker, order);
+        }
+    }
+
+    /// A worker that has ended does not carry out an order. What programs have sent with it can take long to close.
+    pub(super) fn undo(&mut self, worker: WorkerId, order: Order) {
+        let Order::Ask { client, what, .. } = order else {
+            return;
+        };
+        match what {
+            Ask::Bound { socket, uid, .. } => self.closing.close(uid, vec![socket]),
+            Ask::Attach { session, .. } => self.spent(worker, *session),
+            _ => {}
+        }
+        self.answers(worker, client, Err(Refused::Stopping));
     }
 
     /// Orders all workers the same.

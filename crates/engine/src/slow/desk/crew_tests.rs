@@ -271,6 +271,36 @@ fn what_a_process_has_sent_on_its_doorbells_is_left_to_who_closes() {
     assert!(two.leaves(&brought));
 }
 
+/// What one had not taken when it ended, and what it is ordered after that.
+#[test]
+fn what_a_worker_that_has_ended_was_to_have_is_left_to_who_closes() {
+    let mut two = Two::new();
+    let ended = WorkerId(1);
+    let order = |desk: &mut Desk| {
+        let (brought, socket) = Brought::new();
+        let what = Ask::Bound {
+            local: "10.0.0.1:80".parse().expect("an address"),
+            socket,
+            uid: 1000,
+        };
+        let client = ClientKey { slot: 7, serial: 9 };
+        let order = Order::Ask {
+            client,
+            session: None,
+            what,
+        };
+        desk.crew.order(ended, order);
+        brought
+    };
+    let mut brought = vec![order(&mut two.desk)];
+    two.workers.pop();
+    brought.push(order(&mut two.desk));
+    two.desk.hear().expect("one works");
+    brought.push(order(&mut two.desk));
+    two.desk.see_to(&[]).expect("one works");
+    assert!(two.leaves(&brought));
+}
+
 /// It counts as nothing that cannot be closed, however many sessions of a user end at once.
 #[test]
 fn doorbells_on_which_nothing_can_have_been_sent_are_closed_at_once() {

@@ -40,7 +40,7 @@ use rustix::time::Timespec;
 
 use crate::config::{Config, Limits, Reload};
 use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast, WorkerId};
-use crate::fast::session::EndReason;
+use crate::fast::session::{EndReason, Session};
 use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
 use crate::slow::errands::Errands;
@@ -227,6 +227,7 @@ impl Desk {
             let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or_default());
             let ready = self.control.poller.wait(limit.as_ref());
             if self.see_to(&ready).is_err() {
+                self.leave();
                 return;
             }
             self.see_to_reclaims(Instant::now());
@@ -243,6 +244,20 @@ impl Desk {
                 }
             }
         }
+    }
+
+    /// All workers have ended. Nobody waits until all is closed that programs have sent, and not read.
+    fn leave(mut self) {
+        self.see_to_undone();
+        let Self {
+            mut control,
+            mut closing,
+            ..
+        } = self;
+        for client in control.close_all() {
+            closing.close(client.uid, vec![client.into_connection()]);
+        }
+        closing.leave();
     }
 
     /// Does what there is to do now, and never waits: for who drives both halves himself. True if there
@@ -271,6 +286,7 @@ impl Desk {
     fn see_to(&mut self, ready: &[Source]) -> Result<bool, Ended> {
         let heard = self.hear()?;
         self.crew.send_backlogs();
+        self.see_to_undone();
         self.serve_the_late(Instant::now());
         for source in ready {
             match *source {
@@ -327,20 +343,28 @@ impl Desk {
                 Tale::Fetch(fetch) => self.fetch(from, &fetch),
                 Tale::Reclaim(reclaim) => self.reclaims.add(ReclaimOf(from, *reclaim)),
                 Tale::Unlistened(local) => self.listens_no_longer(from, local),
-                Tale::Spent(session) => {
-                    let uid = session.process.uid;
-                    self.closing.close(uid, doorbells::unread_of(*session));
-                    self.crew.has_session(from, false);
-                    if let Some(count) = self.sessions.get_mut(&uid) {
-                        *count -= 1;
-                        if *count == 0 {
-                            self.sessions.remove(&uid);
-                        }
+                Tale::Spent(session) => self.spent(from, *session),
+                Tale::Undone(orders) => {
+                    for order in orders.try_iter() {
+                        self.undo(from, order);
                     }
                 }
             }
         }
         Ok(heard)
+    }
+
+    /// Nothing refers to a session's memory any more.
+    fn spent(&mut self, from: WorkerId, session: Session) {
+        let uid = session.process.uid;
+        self.closing.close(uid, doorbells::unread_of(session));
+        self.crew.has_session(from, false);
+        if let Some(count) = self.sessions.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.sessions.remove(&uid);
+            }
+        }
     }
 
     /// Accepts the control connections that wait.
