@@ -14,9 +14,11 @@ mod control;
 pub mod family;
 mod inherited;
 mod leaving;
+mod opening;
 mod wait;
 
 pub use control::{control, made, move_back, move_watches};
 pub use inherited::{look, look_blindly};
 pub use leaving::{note, show, unshow};
+pub use opening::{all_open, opens};
 pub use wait::wait;

@@ -18,6 +18,7 @@ use host::{Explanation, LastWords};
 use rustix::io::Errno;
 
 use crate::calls::enter::{self, Apart, Fate};
+use crate::calls::epoll;
 use crate::calls::travel::{CONNECTION, Departing, Successor};
 use crate::engine::{session, settings};
 use crate::kernel::raw::{errno, result, set_errno, sys};
@@ -48,6 +49,7 @@ pub unsafe fn execve(
         apart.tell(Fate::Refused);
         return Errno::ACCESS;
     }
+    epoll::all_open();
     // SAFETY: as the caller promises.
     let passed = unsafe { Passed::tell(Some(path), apart) };
     let executed = outside(|| {
@@ -86,6 +88,7 @@ pub unsafe fn with(
         set_errno(libc::EACCES);
         return -1;
     }
+    epoll::all_open();
     // SAFETY: there is no path.
     let passed = unsafe { Passed::tell(None, apart) };
     let result = outside(|| exec(environment));

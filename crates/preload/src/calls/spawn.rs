@@ -18,6 +18,7 @@ use libc::{FILE, pid_t, posix_spawn_file_actions_t, sigset_t};
 use rustix::io::Errno;
 
 use crate::calls::enter::{Apart, Fate};
+use crate::calls::epoll;
 use crate::calls::exec;
 use crate::calls::travel::{Departing, Successor};
 use crate::engine::session;
@@ -152,6 +153,14 @@ unsafe fn taking_along(
         return spawn(environment);
     }
     let named = named(actions);
+    epoll::all_open();
+    for fd in &named {
+        if let Some(held) = table::get(*fd)
+            && let Some(set) = held.epoll()
+        {
+            epoll::opens(set);
+        }
+    }
     // SAFETY: as the caller promises.
     let extended = unsafe { exec::extend(environment, &named) };
     let environment = extended.as_ref().map_or(environment, |list| list.as_ptr());

@@ -182,7 +182,8 @@ pub struct Outgoing {
     _tickets: Vec<OwnedFd>,
 }
 
-/// Whether a message to be sent carries connections of the engine's.
+/// Whether a message to be sent carries connections of the engine's. Epoll sets that it carries are others' as well from
+/// now on.
 ///
 /// # Safety
 /// `message` is null or points to a header for sendmsg.
@@ -194,10 +195,14 @@ pub unsafe fn carries(message: *const msghdr) -> bool {
     });
     // SAFETY: as the caller promises.
     with_rights
-        && unsafe { rights(message) }.any(|at| {
+        && unsafe { rights(message) }.fold(false, |carries, at| {
             // SAFETY: within the list.
             let fd = unsafe { at.read_unaligned() };
-            table::get(fd).is_some_and(|held| held.stream().is_some())
+            let held = table::get(fd);
+            if let Some(set) = held.as_ref().and_then(|held| held.epoll()) {
+                epoll::opens(set);
+            }
+            carries | held.is_some_and(|held| held.stream().is_some())
         })
 }
 

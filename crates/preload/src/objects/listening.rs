@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use host::{Listener, Socket};
 
@@ -18,6 +18,8 @@ const KERNEL_TURN: u32 = 32;
 /// See the [module](self).
 pub struct Listening {
     pub listener: Listener,
+    /// By which interests are known to be in this one, as long as it is there.
+    pub identity: Arc<()>,
     /// Connections of the engine's that were accepted since the kernel had its turn.
     turns: AtomicU32,
     /// The process that has last said that it accepts here: a child does that anew.
@@ -37,6 +39,7 @@ impl Listening {
     pub fn new(listener: Listener) -> Self {
         Self {
             listener,
+            identity: Arc::default(),
             turns: AtomicU32::new(0),
             told_by: AtomicU32::new(std::process::id()),
             receive_timeout: AtomicU64::new(0),

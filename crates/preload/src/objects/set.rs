@@ -16,11 +16,13 @@ use crate::engine::session;
 pub mod bell;
 mod inside;
 mod kin;
+pub mod once;
 pub mod sleep;
 mod unaware;
 
 use inside::Inside;
 use kin::Kin;
+use once::Once;
 use sleep::{Guard, Sleep};
 use unaware::Unaware;
 
@@ -40,6 +42,8 @@ pub struct Set {
     level: AtomicBool,
     /// The sets inside it.
     pub inside: Inside<Set>,
+    /// Interests in listeners that are told of once.
+    pub once: Once,
     /// It comes from another program, and what is in it is not known.
     pub unknown: AtomicBool,
     /// What it is to the processes that have it since a fork.
@@ -190,7 +194,10 @@ impl Set {
 
 /// Locks of sets that are held.
 #[expect(dead_code, reason = "held, not used")]
-pub struct Guards<'a>(Vec<Guard<'a>>, Vec<inside::Guard<'a, Set>>);
+pub struct Guards<'a>(
+    Vec<Guard<'a>>,
+    Vec<(inside::Guard<'a, Set>, once::Guard<'a>)>,
+);
 
 self_cell!(
     /// Keeps other threads from the sleepers of sets, and from what is inside them, for the time of a fork: a child
@@ -210,7 +217,9 @@ pub fn quiet(sets: Vec<Arc<Set>>) -> Quiet {
         let sleepers = ours.map(|ours| ours.sleep.guard()).collect();
         Guards(
             sleepers,
-            sets.iter().map(|set| set.inside.guard()).collect(),
+            sets.iter()
+                .map(|set| (set.inside.guard(), set.once.guard()))
+                .collect(),
         )
     })
 }

@@ -248,6 +248,19 @@ const ALONE: &[(&str, Alone)] = &[
     ("accept through a set", connecting::accept_through_set),
     ("accept with a time limit", connecting::accept_time_limit),
     ("look once for a client", family::looks_once),
+    ("one-shot listener", sets::one_shot_listener),
+    (
+        "beside a one-shot listener",
+        sets::beside_a_one_shot_listener,
+    ),
+    (
+        "one-shot listener of others",
+        sets::one_shot_listener_of_others,
+    ),
+    (
+        "one-shot listener and a child",
+        sets::one_shot_listener_and_a_child,
+    ),
     (
         "cancelled while it accepts",
         interruptions::cancelled_in_accept,

@@ -13,7 +13,9 @@ use crate::kernel::lock::lock;
 use crate::numbers;
 use crate::numbers::description::Content;
 use crate::numbers::table::{self, Held, number_of_set};
-use crate::objects::set::{Set, Watch};
+use crate::objects::listening::Listening;
+use crate::objects::set::once::Wanted;
+use crate::objects::set::{Ours, Set, Watch};
 use crate::objects::tcp::Tcp;
 
 /// epoll_ctl on a descriptor of ours.
@@ -42,11 +44,10 @@ pub unsafe fn control(
     let (events, data) = wanted.unwrap_or_default();
     let set = of(number, fd)?;
     let set = set.epoll().ok_or(Errno::INVAL)?;
-    if tcp.stream().is_none() {
-        kernel_control(number, operation, fd, event)?;
-    }
+    // Held meanwhile: what it becomes now finds the kernel's interest and the note of it, or neither.
     let mut watches = lock(&tcp.watches);
     if tcp.is_undecided() {
+        kernel_control(number, operation, fd, event)?;
         watches.retain(|watch| !(watch.fd == fd && watch.number == number));
         if operation != libc::EPOLL_CTL_DEL {
             watches.push(Watch {
@@ -60,7 +61,13 @@ pub unsafe fn control(
         return Ok(());
     }
     drop(watches);
-    change(set, number, operation, fd, tcp, events, data)
+    let change_to = Change {
+        number,
+        operation,
+        wanted: Wanted { fd, events, data },
+        is_in_kernel: false,
+    };
+    change(set, tcp, change_to)
 }
 
 /// epoll_ctl on an epoll set: the sleeper in the inner one makes it readable, if armed.
@@ -98,68 +105,93 @@ pub fn is_level(events: u32) -> bool {
     events & libc::EPOLLET as u32 == 0
 }
 
-/// epoll_ctl on a socket of the engine's, of which others that have the set learn.
-fn change(
-    set: &Set,
+/// A call of epoll_ctl on a socket of the engine's.
+#[derive(Clone, Copy)]
+struct Change {
+    /// The set's number.
     number: c_int,
     operation: c_int,
-    fd: c_int,
-    tcp: &Tcp,
-    events: u32,
-    data: u64,
-) -> Result<(), Errno> {
+    wanted: Wanted,
+    /// The kernel has the interest already.
+    is_in_kernel: bool,
+}
+
+/// epoll_ctl on a socket of the engine's, of which others that have the set learn.
+fn change(set: &Set, tcp: &Tcp, change: Change) -> Result<(), Errno> {
     let others_have_it = set.is_familys();
     if others_have_it {
         family::catch_up();
     }
-    change_here(set, number, operation, fd, tcp, events, data)?;
+    change_here(set, tcp, change)?;
     if others_have_it {
-        let wanted = (operation != libc::EPOLL_CTL_DEL).then_some(Readiness(events));
+        let Wanted { fd, events, data } = change.wanted;
+        let wanted = (change.operation != libc::EPOLL_CTL_DEL).then_some(Readiness(events));
         family::changed(set, (fd, tcp), wanted, data);
     }
     Ok(())
 }
 
 /// epoll_ctl on a socket of the engine's, in this process.
-fn change_here(
-    set: &Set,
-    number: c_int,
-    operation: c_int,
-    fd: c_int,
-    tcp: &Tcp,
-    events: u32,
-    data: u64,
-) -> Result<(), Errno> {
-    let ours = set.ours(number)?;
+fn change_here(set: &Set, tcp: &Tcp, change: Change) -> Result<(), Errno> {
+    let ours = set.ours(change.number)?;
+    let Wanted { fd, events, data } = change.wanted;
     let (key, wanted) = (fd as u64, Readiness(events));
-    match (operation, tcp.stream(), tcp.listener()) {
+    match (change.operation, tcp.stream(), tcp.listener()) {
         (libc::EPOLL_CTL_ADD, Some(stream), _) => ours.ready.add(&stream.socket, key, wanted, data),
         (libc::EPOLL_CTL_MOD, Some(stream), _) => {
             ours.ready.modify(&stream.socket, key, wanted, data)
         }
         (libc::EPOLL_CTL_DEL, Some(stream), _) => ours.ready.remove(&stream.socket, key),
-        // The kernel has accepted the same change for its part, so the answer is given.
-        (libc::EPOLL_CTL_ADD, _, Some(listening)) => {
-            let _ = ours.ready.add(&listening.listener, key, wanted, data);
-            listening.tell(fd);
-            Ok(())
-        }
-        (libc::EPOLL_CTL_MOD, _, Some(listening)) => {
-            let _ = ours.ready.modify(&listening.listener, key, wanted, data);
-            Ok(())
-        }
-        (libc::EPOLL_CTL_DEL, _, Some(listening)) => {
-            let _ = ours.ready.remove(&listening.listener, key);
-            Ok(())
-        }
+        (_, None, Some(listening)) => change_listener(set, ours, listening, change),
         _ => Err(Errno::INVAL),
     }
+}
+
+/// epoll_ctl on a listener, which is in both parts: what the kernel says of its own is the answer.
+fn change_listener(
+    set: &Set,
+    ours: &Ours,
+    listening: &Listening,
+    change: Change,
+) -> Result<(), Errno> {
+    let Wanted { fd, events, data } = change.wanted;
+    let (key, listener) = (fd as u64, &listening.listener);
+    let in_kernel = |data| {
+        let operation = match change.operation {
+            // Only what is given to it as data may be another.
+            libc::EPOLL_CTL_ADD if change.is_in_kernel => libc::EPOLL_CTL_MOD,
+            operation => operation,
+        };
+        let mut event = epoll_event { events, u64: data };
+        kernel_control(change.number, operation, fd, &raw mut event)
+    };
+    if change.operation == libc::EPOLL_CTL_DEL {
+        let taken_out = || in_kernel(data);
+        set.once.remove(&listening.identity, fd, taken_out)?;
+        let _ = ours.ready.remove(listener, key);
+        return Ok(());
+    }
+    let once = events & libc::EPOLLONESHOT as u32 != 0;
+    let put = |data| match change.is_in_kernel && !once {
+        true => Ok(()),
+        false => in_kernel(data),
+    };
+    let data = set.once.set(&listening.identity, change.wanted, put)?;
+    if change.operation == libc::EPOLL_CTL_ADD {
+        let _ = ours.ready.add(listener, key, Readiness(events), data);
+        listening.tell(fd);
+    } else {
+        let _ = ours.ready.modify(listener, key, Readiness(events), data);
+    }
+    Ok(())
 }
 
 /// `tcp` has just become the engine's: moves it, in every set that it was put in before. A listener
 /// stays in the kernel's part too.
 pub fn move_watches(tcp: &Tcp) {
-    for watch in core::mem::take(&mut *lock(&tcp.watches)) {
+    // Not locked any more while the sets are changed.
+    let watches = core::mem::take(&mut *lock(&tcp.watches));
+    for watch in watches {
         let Some(set) = watch.set.upgrade() else {
             continue;
         };
@@ -169,15 +201,16 @@ pub fn move_watches(tcp: &Tcp) {
         if tcp.stream().is_some() {
             let _ = kernel_control(number, libc::EPOLL_CTL_DEL, watch.fd, core::ptr::null_mut());
         }
-        let _ = change(
-            &set,
+        let Watch {
+            fd, events, data, ..
+        } = watch;
+        let change_to = Change {
             number,
-            libc::EPOLL_CTL_ADD,
-            watch.fd,
-            tcp,
-            watch.events,
-            watch.data,
-        );
+            operation: libc::EPOLL_CTL_ADD,
+            wanted: Wanted { fd, events, data },
+            is_in_kernel: true,
+        };
+        let _ = change(&set, tcp, change_to);
     }
 }
 
@@ -216,7 +249,9 @@ pub fn move_back(held: &Held, fresh: &Tcp) {
 /// its number before anything is in it, and wait through one number for what they add by another.
 pub fn made(number: c_int) {
     numbers::handed_out(number);
-    table::install(number, Held::new(Content::Epoll(family::new_set())));
+    let set = family::new_set();
+    set.once.is_ours_alone();
+    table::install(number, Held::new(Content::Epoll(set)));
 }
 
 /// The set of that number, remembered from now on if it came from another program; `fd` is another

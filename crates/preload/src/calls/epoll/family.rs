@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use host::{Change, LogReader, Readiness, Taken};
 use rustix::io::Errno;
 
+use super::opening;
 use crate::engine::{report, session, settings};
 use crate::kernel::lock::lock;
 use crate::kernel::option::kernel_value;
@@ -234,6 +235,7 @@ pub struct Quiet {
 pub fn before_fork() -> Quiet {
     let mut local = lock(&LOCAL);
     local.sets.retain(|set| set.strong_count() > 0);
+    local.living().for_each(|set| opening::opens(&set));
     if !local.sets.is_empty()
         && settings::get().is_some()
         && let Some(family) = bell::establish()

@@ -18,6 +18,7 @@ use super::family;
 use crate::engine::session;
 use crate::kernel::deadline::{Deadline, Patience};
 use crate::kernel::raw::{result, sys};
+use crate::objects::set::once::Report;
 use crate::objects::set::sleep::{Bed, MARK, NEWS, PROGRAMS};
 use crate::objects::set::{Ours, Set, bell};
 use crate::thread::inside::sleeping;
@@ -44,6 +45,7 @@ pub unsafe fn wait(
     }
     let mut room = Room {
         number,
+        set,
         events,
         most: room,
         filled: 0,
@@ -129,29 +131,37 @@ fn has_something(ours: &Ours) -> bool {
 }
 
 /// The program's array of events, and how much of it is filled.
-struct Room {
+struct Room<'a> {
     number: c_int,
+    set: &'a Set,
     events: *mut epoll_event,
     most: usize,
     filled: usize,
 }
 
-impl Room {
+impl Room<'_> {
     /// Adds what our part has to report.
     fn collect(&mut self, ours: &Ours) {
         session::pump();
-        let left = self.most - self.filled;
-        let Room { events, filled, .. } = self;
-        ours.ready.collect(left, |event| {
-            // SAFETY: `collect` reports at most `left` events, so this is within the array.
-            unsafe {
-                events.add(*filled).write_unaligned(epoll_event {
-                    events: event.readiness.0,
-                    u64: event.data,
-                });
+        loop {
+            let (first, left) = (self.filled, self.most - self.filled);
+            let mut end = first;
+            let reported = ours.ready.collect(left, |event| {
+                // SAFETY: `collect` reports at most `left` events, so this is within the array.
+                unsafe {
+                    self.events.add(end).write_unaligned(epoll_event {
+                        events: event.readiness.0,
+                        u64: event.data,
+                    });
+                }
+                end += 1;
+            });
+            self.keep(reported);
+            // What is not told of makes room for others, and is not reported again.
+            if reported == 0 || self.filled > first {
+                return;
             }
-            *filled += 1;
-        });
+        }
     }
 
     /// Waits for what the kernel's part has to report, as long as there is no part of ours. That part
@@ -281,15 +291,23 @@ impl Room {
         self.filled
     }
 
-    /// Of the events that the kernel has just `reported`, keeps those that are no sleeper's; true if
-    /// there were others.
+    /// Of the events that were just `reported`, keeps those that are the program's: no sleeper's, and none that it was
+    /// told of. True if there were others.
     fn keep(&mut self, reported: usize) -> bool {
         let before = self.filled;
         for index in self.filled..self.filled + reported {
-            // SAFETY: the kernel has filled these, and `self.filled` is never beyond `index`.
+            // SAFETY: these are filled, and `self.filled` is never beyond `index`.
             unsafe {
-                let event = self.events.add(index).read_unaligned();
-                if event.u64 != MARK {
+                let mut event = self.events.add(index).read_unaligned();
+                let told = match self.set.once.report(event.u64) {
+                    Report::Ordinary => event.u64 != MARK,
+                    Report::Told(data) => {
+                        event.u64 = data;
+                        true
+                    }
+                    Report::NotAgain => false,
+                };
+                if told {
                     self.events.add(self.filled).write_unaligned(event);
                     self.filled += 1;
                 }
