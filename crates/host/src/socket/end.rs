@@ -66,16 +66,18 @@ impl Socket {
         Ok(())
     }
 
-    /// Makes it a connection that was reset, as far as anybody here can tell; it is, when this is dropped.
-    pub fn reset(&self) {
+    /// Makes it a connection that was reset, as far as anybody here can tell; it is, when this is dropped. Whether it
+    /// was not over before.
+    pub fn reset(&self) -> bool {
         let mut state = self.attach_and_lock();
         if state.phase == Phase::Over {
-            return;
+            return false;
         }
         let _ = state.options.set(OptionKind::Linger, LINGERS_NOT);
         state.error = Some(Errno::CONNRESET);
         (state.read_shut, state.write_shut) = (true, true);
         self.core.changed_here(state);
+        true
     }
 
     /// Whether nothing is left that a lingering close would wait for: all that was written is

@@ -98,6 +98,8 @@ pub fn begin(
     remote: SocketAddr,
     fast_open: FastOpen,
 ) -> Result<bool, Errno> {
+    // Whatever it was before, nobody has asked.
+    tcp.take_error();
     if !is_for(fd, tcp, remote) {
         // The kernel has an error for that, and the socket stays as it is.
         return Ok(false);
@@ -224,7 +226,7 @@ pub fn shutdown(held: &Held, stream: &Stream, how: c_int) -> Result<(), Errno> {
     let is_a_way = matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR);
     if is_a_way && stream.socket.is_opening() {
         stream.socket.reset();
-        start_over(held, stream);
+        start_over(held, stream, Some(Errno::CONNRESET));
         return Ok(());
     }
     stream.shutdown(how)
@@ -240,18 +242,22 @@ fn failure(held: &Held, stream: &Stream) -> Option<Errno> {
     if !stream.socket.never_opened() {
         return error;
     }
-    start_over(held, stream);
+    start_over(held, stream, None);
     Some(error.unwrap_or(Errno::CONNABORTED))
 }
 
 /// A connection has failed, and the program has been told why: its numbers stand for the kernel's socket
-/// again, which waits for a connect or a listen. Calls under way end with the connection.
-fn start_over(held: &Held, stream: &Stream) {
+/// again, which waits for a connect or a listen. Calls under way end with the connection. `error` is what SO_ERROR is
+/// still to say of it.
+fn start_over(held: &Held, stream: &Stream, error: Option<Errno>) {
     let Some(tcp) = held.tcp() else { return };
     if stream.left.swap(true, Ordering::Relaxed) {
         return;
     }
     let fresh = tcp.afresh();
+    if let Some(error) = error {
+        fresh.has_ended_by(error);
+    }
     epoll::move_back(held, &fresh);
     let fresh = Held::new(Content::Tcp(fresh));
     table::replace(held, &fresh);
@@ -284,8 +290,8 @@ fn dissolve(
     {
         return Some(Err(error));
     }
-    stream.socket.reset();
-    start_over(held, stream);
+    let was_there = stream.socket.reset();
+    start_over(held, stream, was_there.then_some(Errno::CONNRESET));
     Some(Ok(0))
 }
 

@@ -5,15 +5,26 @@ use libc::socklen_t;
 
 use super::{blocking, exports, kernel, unwinding};
 use crate::calls::{cancel, connect, control, listener, stream};
+use crate::kernel::option;
 use crate::kernel::raw::libc_return;
 use crate::numbers::table;
+use crate::objects::tcp::Tcp;
 
 exports! {
     fn getsockopt(
         fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t,
     ) -> c_int {
         match stream::of(fd) {
-            None => kernel!(SYS_getsockopt, fd, level, name, value, length) as c_int,
+            None => {
+                if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)
+                    && let Some(held) = table::get(fd)
+                    && let Some(error) = held.tcp().map(Tcp::take_error).filter(|error| *error != 0)
+                {
+                    // SAFETY: the program's own buffer and its length.
+                    return libc_return(unsafe { option::write(&error, value, length) }.map(|()| 0)) as c_int;
+                }
+                kernel!(SYS_getsockopt, fd, level, name, value, length) as c_int
+            }
             // SAFETY: the program's own buffer and its length.
             Some(stream) => libc_return(unsafe { stream.get_option(fd, level, name, value, length) }.map(|()| 0)) as c_int,
         }

@@ -5,8 +5,10 @@
 //! `listen` then decide, once, whether it becomes the engine's.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, OnceLock};
+
+use rustix::io::Errno;
 
 use super::inherited::{Chosen, knows_congestion};
 use super::listening::Listening;
@@ -32,6 +34,8 @@ pub struct Tcp {
     congestion: AtomicBool,
     /// Options that the engine has not got.
     pub specials: Specials,
+    /// With what the connection has ended that it was before, until somebody asks; 0 for nothing.
+    error: AtomicI32,
     stage: OnceLock<Stage>,
     /// The epoll sets that were told of it while it was still the kernel's.
     pub watches: Mutex<Vec<Watch>>,
@@ -54,6 +58,7 @@ impl Tcp {
             receive_buffer: AtomicBool::new(false),
             congestion: AtomicBool::new(false),
             specials: Specials::default(),
+            error: AtomicI32::new(0),
             stage: OnceLock::new(),
             watches: Mutex::new(Vec::new()),
         }
@@ -84,9 +89,20 @@ impl Tcp {
             receive_buffer: copy(&self.receive_buffer),
             congestion: copy(&self.congestion),
             specials: self.specials.clone(),
+            error: AtomicI32::new(0),
             stage: OnceLock::new(),
             watches: Mutex::new(Vec::new()),
         }
+    }
+
+    /// The connection that it was has ended by this.
+    pub fn has_ended_by(&self, error: Errno) {
+        self.error.store(error.raw_os_error(), Ordering::Relaxed);
+    }
+
+    /// What SO_ERROR says of the connection that it was, once; 0 for nothing.
+    pub fn take_error(&self) -> c_int {
+        self.error.swap(0, Ordering::Relaxed)
     }
 
     /// The connection, if it is the engine's.

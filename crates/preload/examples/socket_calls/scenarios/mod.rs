@@ -309,6 +309,10 @@ const ALONE: &[(&str, Alone)] = &[
         "shutdown of what is being opened",
         reconnecting::shut_while_opening,
     ),
+    (
+        "poll of what is given up while it is being opened",
+        reconnecting::shut_while_polled,
+    ),
     ("connect twice", connecting::twice),
     ("connect by the other family", out_of_reach::other_family),
     ("connect to many", out_of_reach::many),

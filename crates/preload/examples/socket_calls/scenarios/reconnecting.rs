@@ -282,3 +282,64 @@ pub fn shut_while_opening(stage: &mut Stage<'_>) {
         stage.agent.tell("unlisten");
     }
 }
+
+/// Whether poll says of it that it hangs up.
+fn hangs_up(stage: &mut Stage<'_>, fd: c_int) {
+    let mut entry = libc::pollfd {
+        fd,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one entry.
+    unsafe { libc::poll(&raw mut entry, 1, calls::HANG) };
+    let hangs_up = entry.revents & libc::POLLHUP != 0;
+    stage.transcript.note(format_args!("hangs up: {hangs_up}"));
+}
+
+/// Who polls learns by SO_ERROR, once, that it was given up.
+pub fn shut_while_polled(stage: &mut Stage<'_>) {
+    let (error, option) = (libc::SOL_SOCKET, libc::SO_ERROR);
+    for how in [libc::SHUT_RD, libc::SHUT_WR, libc::SHUT_RDWR, -1] {
+        let full = stage.agent.tell("full").parse().expect("an address");
+        let fd = calls::socket(stage.here, libc::SOCK_NONBLOCK);
+        let give_up = |stage: &mut Stage<'_>| match how {
+            -1 => connect_to_nobody(stage, fd),
+            how => {
+                // SAFETY: an own descriptor.
+                let shut = unsafe { libc::shutdown(fd, how) };
+                stage.transcript.call("shutdown", shut as isize);
+            }
+        };
+        connect(stage.transcript, fd, full);
+        give_up(stage);
+        hangs_up(stage, fd);
+        stage.transcript.integer_option(fd, error, option);
+        hangs_up(stage, fd);
+        stage.transcript.integer_option(fd, error, option);
+        connect(stage.transcript, fd, full);
+        give_up(stage);
+        // SAFETY: own descriptors.
+        let other = unsafe { libc::dup(fd) };
+        stage.transcript.integer_option(other, error, option);
+        stage.transcript.integer_option(fd, error, option);
+        stage.transcript.close(other);
+        // What nobody has asked for is forgotten with the next connect.
+        connect(stage.transcript, fd, full);
+        give_up(stage);
+        connect(stage.transcript, fd, full);
+        stage.transcript.integer_option(fd, error, option);
+        stage.transcript.close(fd);
+        stage.agent.tell("close");
+        stage.agent.tell("unlisten");
+    }
+    // What was open and what was accepted.
+    let open = agents_listener(stage.agent);
+    let fd = calls::socket(stage.here, 0);
+    connect(stage.transcript, fd, open);
+    stage.agent.tell("accept");
+    for _ in 0..2 {
+        connect_to_nobody(stage, fd);
+        stage.transcript.integer_option(fd, error, option);
+    }
+    stage.transcript.close(fd);
+}
