@@ -11,9 +11,9 @@ use host::ForkToken;
 use crate::calls::epoll::family;
 use crate::calls::spawn;
 use crate::engine::{early, forks, session, wait};
-use crate::kernel::next;
+use crate::kernel::{lock, next};
 use crate::numbers::{pool, table};
-use crate::thread::inside;
+use crate::thread::{due, inside};
 
 /// What is carried from before a fork to after it.
 struct Crossing {
@@ -24,6 +24,9 @@ struct Crossing {
     _early: early::Early,
     _pool: pool::Quiet,
     _sleepers: wait::Quiet,
+    _due: due::Quiet,
+    /// The innermost.
+    _small: lock::Quiet,
     /// Let go of last: a set that was closed meanwhile goes with it, for which others of these locks are taken.
     sets: family::Quiet,
 }
@@ -56,6 +59,8 @@ extern "C" fn before() {
         _early: early,
         _pool: pool::quiet(),
         _sleepers: wait::quiet(),
+        _due: due::quiet(),
+        _small: lock::quiet(),
         sets,
     };
     CROSSING.with_borrow_mut(|slot| *slot = Some(crossing));

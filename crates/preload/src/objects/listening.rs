@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use host::{Listener, Socket};
 
@@ -10,7 +10,7 @@ use super::inherited::Settings;
 use super::stream::Stream;
 use super::stream::kept::Values;
 use crate::engine::report;
-use crate::kernel::lock::lock;
+use crate::kernel::lock::Small;
 
 /// After so many connections of the engine's in a row the kernel's have their turn.
 const KERNEL_TURN: u32 = 32;
@@ -31,7 +31,7 @@ pub struct Listening {
     /// SO_ZEROCOPY.
     zerocopy: AtomicBool,
     /// Options that are without effect on what is accepted, and are read back there.
-    kept: Mutex<Option<Values>>,
+    kept: Small<Option<Values>>,
 }
 
 impl Listening {
@@ -45,7 +45,7 @@ impl Listening {
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
             zerocopy: AtomicBool::new(false),
-            kept: Mutex::default(),
+            kept: Small::default(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Listening {
         self.receive_timeout.store(receive, Ordering::Relaxed);
         self.send_timeout.store(send, Ordering::Relaxed);
         self.zerocopy.store(settings.zerocopy, Ordering::Relaxed);
-        *lock(&self.kept) = settings.kept;
+        *self.kept.lock() = settings.kept;
     }
 
     /// SO_RCVTIMEO in nanoseconds, 0 for none.
@@ -98,7 +98,8 @@ impl Listening {
             self.send_timeout.load(Ordering::Relaxed),
         );
         stream.set_zerocopy(self.zerocopy.load(Ordering::Relaxed));
-        stream.take_kept(lock(&self.kept).clone());
+        let kept = self.kept.lock().clone();
+        stream.take_kept(kept);
         stream
     }
 }

@@ -6,7 +6,7 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
 
@@ -14,7 +14,7 @@ use super::inherited::{Chosen, knows_congestion};
 use super::listening::Listening;
 use super::set::Watch;
 use super::stream::Stream;
-use crate::kernel::lock::lock;
+use crate::kernel::lock::Small;
 use crate::objects::special::Specials;
 
 /// See the [module](self).
@@ -38,7 +38,7 @@ pub struct Tcp {
     error: AtomicI32,
     stage: OnceLock<Stage>,
     /// The epoll sets that were told of it while it was still the kernel's.
-    pub watches: Mutex<Vec<Watch>>,
+    pub watches: Small<Vec<Watch>>,
 }
 
 /// What became of it.
@@ -60,7 +60,7 @@ impl Tcp {
             specials: Specials::default(),
             error: AtomicI32::new(0),
             stage: OnceLock::new(),
-            watches: Mutex::new(Vec::new()),
+            watches: Small::new(Vec::new()),
         }
     }
 
@@ -91,7 +91,7 @@ impl Tcp {
             specials: self.specials.clone(),
             error: AtomicI32::new(0),
             stage: OnceLock::new(),
-            watches: Mutex::new(Vec::new()),
+            watches: Small::new(Vec::new()),
         }
     }
 
@@ -193,7 +193,7 @@ impl Tcp {
 
     /// Whether no epoll set has been told of it.
     pub fn is_unwatched(&self) -> bool {
-        lock(&self.watches).is_empty()
+        self.watches.lock().is_empty()
     }
 
     /// The program has set or cleared O_NONBLOCK.

@@ -5,7 +5,7 @@
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use libc::pthread_t;
 
@@ -59,6 +59,16 @@ pub fn may_be_any() -> bool {
 /// From now on threads may be cancelled.
 pub fn may_come() {
     USED.store(true, Ordering::SeqCst);
+}
+
+/// Keeps other threads from the list, for the time of a fork.
+pub struct Quiet(
+    #[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Vec<(pthread_t, u64)>>,
+);
+
+/// See [`Quiet`].
+pub fn quiet() -> Quiet {
+    Quiet(lock(&DUE))
 }
 
 /// Whether the calling thread, which is inside and about to sleep, is cancelled. `born` is its number.

@@ -231,3 +231,64 @@ pub fn forked_while_threads_wait(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.close(set);
     stage.transcript.close(always);
 }
+
+/// Children that a lock would be left held in.
+const FORKS: usize = 60;
+
+/// Asks for options of a connection, sets them, and puts a socket that is not connected into a set and takes it out.
+fn use_locks(fd: c_int, undecided: c_int, set: c_int) {
+    let option = |value: c_int| {
+        let size = size_of::<c_int>() as libc::socklen_t;
+        let value = (&raw const value).cast();
+        // SAFETY: an integer and its length.
+        unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_OOBINLINE, value, size) };
+    };
+    for value in 0..20 {
+        option(value & 1);
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        for operation in [libc::EPOLL_CTL_ADD, libc::EPOLL_CTL_DEL] {
+            // SAFETY: own descriptors and an own event.
+            unsafe { libc::epoll_ctl(set, operation, undecided, &raw mut event) };
+        }
+    }
+}
+
+/// What other threads hold at a fork no child finds held.
+pub fn fork_beside_calls(stage: &mut Stage<'_>, fd: c_int) {
+    let undecided = calls::socket(stage.here, 0);
+    // SAFETY: makes a descriptor.
+    let set = unsafe { libc::epoll_create1(0) };
+    let over = AtomicBool::new(false);
+    let mut ended = 0;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    use_locks(fd, undecided, set);
+                }
+            });
+        }
+        for _ in 0..FORKS {
+            // SAFETY: the child makes calls alone, and ends, by the alarm if it must.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::alarm(20);
+                    use_locks(fd, undecided, set);
+                    libc::_exit(0);
+                }
+                let mut status = -1;
+                libc::waitpid(child, &raw mut status, 0);
+                ended += usize::from(status == 0);
+                if status != 0 {
+                    break;
+                }
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let said = format!("{ended} of {FORKS} children have ended");
+    stage.transcript.note(said);
+    stage.transcript.close(set);
+    stage.transcript.close(undecided);
+}

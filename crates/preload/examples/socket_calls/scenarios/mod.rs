@@ -237,6 +237,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("members of a set", events::members),
     ("a set with signals and time", events::timing),
     ("a set in a set", sets::nested),
+    ("fork beside calls", family::fork_beside_calls),
     ("a set in a set, edge-triggered", sets::nested_by_edges),
     ("a set with one place", sets::with_one_place),
 ];

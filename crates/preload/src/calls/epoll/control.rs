@@ -9,7 +9,6 @@ use rustix::io::Errno;
 
 use super::family;
 use crate::kernel::epoll::kernel_control;
-use crate::kernel::lock::lock;
 use crate::numbers;
 use crate::numbers::description::Content;
 use crate::numbers::table::{self, Held, number_of_set};
@@ -45,7 +44,7 @@ pub unsafe fn control(
     let set = of(number, fd)?;
     let set = set.epoll().ok_or(Errno::INVAL)?;
     // Held meanwhile: what it becomes now finds the kernel's interest and the note of it, or neither.
-    let mut watches = lock(&tcp.watches);
+    let mut watches = tcp.watches.lock();
     if tcp.is_undecided() {
         kernel_control(number, operation, fd, event)?;
         watches.retain(|watch| !(watch.fd == fd && watch.number == number));
@@ -190,7 +189,7 @@ fn change_listener(
 /// stays in the kernel's part too.
 pub fn move_watches(tcp: &Tcp) {
     // Not locked any more while the sets are changed.
-    let watches = core::mem::take(&mut *lock(&tcp.watches));
+    let watches = core::mem::take(&mut *tcp.watches.lock());
     for watch in watches {
         let Some(set) = watch.set.upgrade() else {
             continue;
@@ -234,7 +233,7 @@ pub fn move_back(held: &Held, fresh: &Tcp) {
             {
                 continue;
             }
-            lock(&fresh.watches).push(Watch {
+            fresh.watches.lock().push(Watch {
                 set: Arc::downgrade(set),
                 number,
                 fd,

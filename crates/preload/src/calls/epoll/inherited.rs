@@ -22,7 +22,6 @@ use super::control::is_level;
 use super::family;
 use crate::engine::{report, session};
 use crate::kernel::epoll::kernel_control;
-use crate::kernel::lock::lock;
 use crate::numbers::description::Content;
 use crate::numbers::table::{self, Held};
 use crate::objects::set::sleep::MARK;
@@ -160,7 +159,7 @@ impl Inherited {
                 Some(())
             }
             (None, None, None) => {
-                lock(&tcp.watches).push(Watch {
+                tcp.watches.lock().push(Watch {
                     set: Arc::downgrade(set),
                     number,
                     fd: member.fd,

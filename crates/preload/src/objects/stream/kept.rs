@@ -2,11 +2,11 @@
 //! reads back what it has set, or what its listener had.
 
 use core::ffi::c_int;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET};
 
-use crate::kernel::lock::lock;
+use crate::kernel::lock::Small;
 use crate::kernel::option::kernel_value;
 
 /// An option: its level and its name.
@@ -61,12 +61,12 @@ pub type Values = Arc<[(Name, c_int)]>;
 
 /// What is kept of one connection.
 #[derive(Default)]
-pub struct Kept(Mutex<Option<Values>>);
+pub struct Kept(Small<Option<Values>>);
 
 impl Kept {
     /// Takes over what its listener has.
     pub fn take(&self, values: Option<Values>) {
-        *lock(&self.0) = values;
+        *self.0.lock() = values;
     }
 
     /// The program sets one.
@@ -77,7 +77,7 @@ impl Kept {
         } else {
             value
         };
-        let mut kept = lock(&self.0);
+        let mut kept = self.0.lock();
         let others = kept.iter().flat_map(|values| values.iter().copied());
         let others = others.filter(|(other, _)| *other != name);
         *kept = Some(others.chain([(name, value)]).collect());
@@ -85,7 +85,7 @@ impl Kept {
 
     /// All of it: level, name, value.
     pub fn list(&self) -> Vec<(c_int, c_int, c_int)> {
-        let kept = lock(&self.0);
+        let kept = self.0.lock();
         let values = kept.iter().flat_map(|values| values.iter());
         values
             .map(|((level, name), value)| (*level, *name, *value))
@@ -94,7 +94,7 @@ impl Kept {
 
     /// What was set, here or on the listener.
     pub fn get(&self, level: c_int, name: c_int) -> Option<c_int> {
-        let kept = lock(&self.0);
+        let kept = self.0.lock();
         let mut values = kept.iter().flat_map(|values| values.iter());
         let found = values.find(|(other, _)| *other == (level, name));
         found.map(|(_, value)| *value)
