@@ -22,7 +22,8 @@ pub struct Reached {
     pub bytes: u64,
     /// Whatever should not be.
     pub errors: u64,
-    /// Requests (or connections) that were due and not begun.
+    /// Requests (or connections) that were due and not begun: by now, or at the end when nothing
+    /// more was to be begun.
     pub backlog: u64,
     /// Requests that were under way when nothing more was waited for; they are errors, too.
     pub unfinished: u64,

@@ -50,8 +50,8 @@ fn summary(text: &mut String, outcome: &Outcome, whole: bool) -> std::fmt::Resul
     if reached.backlog > 0 {
         writeln!(
             text,
-            "{} were due and not begun: the limit on connections (-c) or the client does not keep \
-             up",
+            "{} were due and not begun in time: the limit on connections (-c) or the client does not \
+             keep up",
             reached.backlog
         )?;
     }

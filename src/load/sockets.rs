@@ -56,7 +56,6 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
     // Nothing more is waited for: what was due and has no answer by now failed.
     progress_at_end.unfinished = outcome.unanswered();
     progress_at_end.errors += outcome.unanswered();
-    progress_at_end.backlog = 0;
     if outcome.unanswered() > 0 {
         // Until now they were waited for, and not until the last answer.
         progress_at_end.seconds = began.elapsed().as_secs_f64();
@@ -100,7 +99,7 @@ fn reached(outcome: &OfSockets, close: bool, connections: usize) -> Reached {
         requests: outcome.answered,
         bytes: outcome.bytes,
         errors: outcome.failed,
-        backlog: outcome.unanswered(),
+        backlog: outcome.backlog,
         unfinished: 0,
     }
 }

@@ -379,3 +379,29 @@ fn connections_that_were_held_are_let_go_of_in_portions() {
     let (first, last) = (world.resets[0], world.resets[HELD as usize - 1]);
     assert!((50 * MILLISECOND..90 * MILLISECOND).contains(&(last - first)));
 }
+
+/// Whoever is told to do more than fits is told how much of it was left.
+#[test]
+fn what_was_due_and_not_begun_is_said_at_the_end() {
+    let mut load = load(1, Finish::ByServer, Due::Connections(10_000.0));
+    load.plan.requests = None;
+    load.plan.duration_ns = Some(SECOND);
+    let run = |load: &Load| {
+        let mut world = World::new(1, load, Habits::default(), Faults::default());
+        world.run(600 * SECOND);
+        (
+            world.runner.backlog(world.now_ns),
+            world.runner.client().counters().syns,
+        )
+    };
+    load.plan.connections = 1;
+    let (left, begun) = run(&load);
+    assert!(left > 5_000, "{left}");
+    assert_eq!(left + begun, 10_000);
+    load.plan.connections = 1_000;
+    assert_eq!(run(&load), (0, 10_000));
+    // With a number of requests no more are due than those.
+    load.plan.requests = Some(50);
+    load.plan.connections = 1;
+    assert_eq!(run(&load), (0, 50));
+}

@@ -66,6 +66,9 @@ pub struct Outcome {
     pub latency: Histogram<u64>,
     /// Bytes received: heads and bodies of responses.
     pub bytes: u64,
+    /// Requests that were due and had no connection to be sent over: now, while more become due, and
+    /// then when the last was.
+    pub backlog: u64,
     /// From the first request due to the last response; while it runs, until now.
     pub took: Duration,
 }
@@ -164,6 +167,7 @@ impl<'a> Client<'a> {
                 failed: 0,
                 latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
                 bytes: 0,
+                backlog: 0,
                 took: Duration::ZERO,
             },
         };
@@ -188,6 +192,7 @@ impl<'a> Client<'a> {
         }
         let mut due = started + self.asked.due.first().copied().unwrap_or_default();
         let mut last = started;
+        let mut more = true;
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
         loop {
             let now = Instant::now();
@@ -199,15 +204,20 @@ impl<'a> Client<'a> {
                 let at_the_rate = interval.mul_f64(self.outcome.due as f64);
                 due = started + next.copied().unwrap_or(at_the_rate);
             }
+            self.send_waiting();
+            // What is begun when nothing more is due was not begun in time.
+            if more {
+                self.outcome.backlog = self.waiting.len() as u64;
+            }
+            more = due < end && self.outcome.due < limit;
             let elapsed = now.saturating_duration_since(started);
             if elapsed.saturating_sub(seen) >= watched {
                 seen = elapsed;
                 self.outcome.took = elapsed;
                 watch(&self.outcome);
             }
-            self.send_waiting();
             let outstanding = self.outcome.unanswered() > 0;
-            let until = match (due < end && self.outcome.due < limit, outstanding) {
+            let until = match (more, outstanding) {
                 (true, _) => due,
                 (false, true) if now < end + self.load.grace => end + self.load.grace,
                 _ => break,
@@ -369,6 +379,20 @@ mod tests {
             .unwrap();
         assert_eq!((outcome.due, outcome.answered), (5, 5));
         assert!(began.elapsed() >= Duration::from_millis(240));
+    }
+
+    #[test]
+    fn what_was_due_and_not_begun_in_time_is_said_at_the_end() {
+        let slow = Load {
+            connections: 1,
+            ..load(server("200 OK", Duration::from_millis(20)))
+        };
+        let outcome = slow.run().unwrap();
+        assert_eq!((outcome.due, outcome.answered), (50, 50));
+        // In a quarter of a second twelve can be answered, and one is under way.
+        assert!(outcome.backlog >= 36, "{}", outcome.backlog);
+        let outcome = load(server("200 OK", Duration::ZERO)).run().unwrap();
+        assert!(outcome.backlog < 10, "{}", outcome.backlog);
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl Sessions {
                 failed: 0,
                 latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
                 bytes: 0,
+                backlog: 0,
                 took: Duration::ZERO,
             },
         };
@@ -107,6 +108,7 @@ impl Client<'_> {
         let end = started + self.sessions.duration;
         let interval = Duration::from_secs_f64(1.0 / self.sessions.rate);
         let mut begun = 0_u32;
+        let mut more = true;
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
         loop {
             let now = Instant::now();
@@ -122,7 +124,12 @@ impl Client<'_> {
                 self.idle.pop();
                 self.open(index, due)?;
             }
-            let until = match (due < end, self.outcome.unanswered() > 0) {
+            // What is begun when nothing more is due was not begun in time.
+            if more {
+                self.outcome.backlog = each * self.waiting.len() as u64;
+            }
+            more = due < end;
+            let until = match (more, self.outcome.unanswered() > 0) {
                 (true, _) => due,
                 (false, true) if now < end + self.sessions.grace => end + self.sessions.grace,
                 _ => break,

@@ -72,6 +72,8 @@ pub struct Runner<D> {
     begun: u64,
     /// When the last was begun that will be.
     stopped_ns: Option<u64>,
+    /// How many events of the schedule were due by then and not begun: they never will be.
+    left: u64,
     /// For how long it has run: pauses between turns count as [`PAUSE_US`] at most.
     ran_us: u64,
     /// Until it has run for so long, what is outstanding is waited for.
@@ -109,6 +111,7 @@ impl<D: Device> Runner<D> {
             received_ns: now_ns,
             begun: 0,
             stopped_ns: None,
+            left: 0,
             ran_us: 0,
             patience_us: 0,
             release_us: 0,
@@ -134,15 +137,24 @@ impl<D: Device> Runner<D> {
         &mut self.device
     }
 
-    /// Events of the schedule that were due at `now_ns` and not begun: the client, or the limit on
-    /// connections, does not keep up.
+    /// Events of the schedule that were due at `now_ns`, or when the last was begun, and not begun:
+    /// the client, or the limit on connections, does not keep up.
     pub fn backlog(&self, now_ns: u64) -> u64 {
-        match (&self.pace, self.stopped_ns) {
-            (Some(pace), None) => pace
-                .due_by(now_ns.saturating_sub(self.began_ns))
-                .saturating_sub(self.begun),
-            _ => 0,
+        match self.stopped_ns {
+            Some(_) => self.left,
+            None => self.due_and_not_begun(now_ns),
         }
+    }
+
+    fn due_and_not_begun(&self, now_ns: u64) -> u64 {
+        // What is due at the very end, or after it, is of the next second.
+        let last = self
+            .plan
+            .duration_ns
+            .map_or(u64::MAX, |ns| ns.saturating_sub(1));
+        let elapsed = now_ns.saturating_sub(self.began_ns).min(last);
+        let due = self.pace.as_ref().map_or(0, |pace| pace.due_by(elapsed));
+        due.saturating_sub(self.begun)
     }
 
     /// How long ago it began, in nanoseconds.
@@ -169,6 +181,10 @@ impl<D: Device> Runner<D> {
     /// Begins nothing more from now on, as if the duration had passed.
     pub fn stop(&mut self, now_ns: u64) {
         if self.stopped_ns.is_none() {
+            // Where all requests are begun that were wanted, nothing more was due.
+            if !self.has_spent_all() {
+                self.left = self.due_and_not_begun(now_ns);
+            }
             self.stopped_ns = Some(now_ns);
             self.patience_us = self.ran_us + self.plan.grace_ns / 1000;
             self.release_us = self.ran_us;
@@ -239,10 +255,13 @@ impl<D: Device> Runner<D> {
         if self.stopped_ns.is_some() {
             return true;
         }
-        let counters = self.client.counters();
-        let past = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);
-        past(self.plan.duration_ns, now_ns - self.began_ns)
-            || past(self.plan.requests, self.spent(counters))
+        let passed = now_ns - self.began_ns;
+        self.plan.duration_ns.is_some_and(|all| passed >= all) || self.has_spent_all()
+    }
+
+    fn has_spent_all(&self) -> bool {
+        let spent = self.spent(self.client.counters());
+        self.plan.requests.is_some_and(|all| spent >= all)
     }
 
     /// What counts towards the limit on requests.
