@@ -4,11 +4,16 @@ pub mod account;
 pub mod cores;
 pub mod perf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 
-/// The kernel's unit in `/proc/stat`: USER_HZ is 100 on every architecture that we run on.
-const TICK: Duration = Duration::from_millis(10);
+/// The kernel's unit in `/proc/stat`, in milliseconds: USER_HZ is 100 on every architecture that we
+/// run on.
+const TICK_MS: u64 = 10;
+
+const fn time(ticks: u64) -> Duration {
+    Duration::from_millis(TICK_MS.saturating_mul(ticks))
+}
 
 /// The time that the threads of process `pid` have been running, in all, to the nanosecond
 /// (`/proc/PID/task/*/schedstat`). Threads that have ended are not in it.
@@ -49,13 +54,10 @@ pub fn own_time() -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
     // The second field is a name in parentheses, which may have blanks in it.
     let fields = text.rsplit(')').next().unwrap_or_default();
-    let ticks: u32 = fields
-        .split_whitespace()
-        .skip(11)
-        .take(4)
-        .filter_map(|field| field.parse::<u32>().ok())
-        .sum();
-    Ok(TICK * ticks)
+    let ticks = fields.split_whitespace().skip(11).take(4);
+    let ticks = ticks.map(str::parse::<u64>).collect::<Result<Vec<_>, _>>();
+    let ticks = ticks.context("/proc/self/stat is not what it was")?;
+    Ok(time(ticks.iter().sum()))
 }
 
 /// The children of process `pid`.
@@ -119,27 +121,41 @@ pub struct Machine {
 
 impl Machine {
     /// The state now.
+    ///
+    /// # Errors
+    /// `/proc/stat` cannot be read, or is not what it was.
     pub fn now() -> Result<Self> {
         let text = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        Self::read(&text)
+    }
+
+    fn read(text: &str) -> Result<Self> {
         let cores = text
             .lines()
             .filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "))
             .count();
-        let fields: Vec<u32> = text
+        let all = text
             .lines()
             .next()
-            .unwrap_or_default()
+            .and_then(|line| line.strip_prefix("cpu "));
+        // All cores of a large server idle for more than 2^32 ticks within months.
+        let ticks = all
+            .context("/proc/stat does not begin with all cores")?
             .split_whitespace()
-            .skip(1)
-            .map(|word| word.parse().unwrap_or(u32::MAX))
-            .collect();
-        let ticks = |index: usize| TICK * fields.get(index).copied().unwrap_or(0);
+            .map(|word| {
+                let ticks = word.parse::<u64>();
+                ticks.with_context(|| format!("/proc/stat: {word} is no number"))
+            })
+            .collect::<Result<Vec<u64>>>()?;
+        let [user, nice, system, idle, io, irq, softirq, steal, ..] = ticks[..] else {
+            bail!("/proc/stat has {} numbers for all cores", ticks.len());
+        };
         Ok(Self {
-            user: ticks(0) + ticks(1),
-            system: ticks(2) + ticks(5),
-            softirq: ticks(6),
-            idle: ticks(3) + ticks(4),
-            stolen: ticks(7),
+            user: time(user + nice),
+            system: time(system + irq),
+            softirq: time(softirq),
+            idle: time(idle + io),
+            stolen: time(steal),
             at: Some(Instant::now()),
             cores: u32::try_from(cores).unwrap_or(1),
         })
@@ -207,6 +223,22 @@ mod tests {
         }
         drop(input);
         cat.wait().unwrap();
+    }
+
+    #[test]
+    fn many_cores_idle_for_long_are_not_busy() {
+        let ticks = 1_u64 << 33;
+        let text = |idle: u64| format!("cpu  10 20 30 {idle} 50 60 70 80 0 0\ncpu0 1 2 3 4\n");
+        let before = Machine::read(&text(ticks)).unwrap();
+        let mut after = Machine::read(&text(ticks + 1_000)).unwrap();
+        assert_eq!(after.idle - before.idle, Duration::from_secs(10));
+        assert_eq!(after.system, Duration::from_millis(900));
+        after.at = before.at.map(|at| at + Duration::from_secs(10));
+        assert_eq!(after.busy_since(&before), Duration::ZERO);
+        // What cannot be read is no number of ours.
+        assert!(Machine::read("cpu  10 20 30 -4 50 60 70 80 0 0\n").is_err());
+        assert!(Machine::read("cpu  10 20 30\n").is_err());
+        assert!(Machine::read("intr 1\n").is_err());
     }
 
     #[test]
