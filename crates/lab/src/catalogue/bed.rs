@@ -216,7 +216,7 @@ impl Cost {
 
     /// CPU time of the machine, everything that runs on it included.
     pub fn machine(&self) -> Duration {
-        Duration::from_secs_f64(self.spent.cores.all.busy())
+        self.spent.machine()
     }
 
     /// Whether the client, on a core of its own, could have done more in the time of the measurement.

@@ -28,7 +28,7 @@ const SIZE: usize = 16 << 10;
 const FILES: usize = 64;
 
 fn declare(extent: Extent) -> Experiment {
-    let loads = offered::loads_of(extent, BURST as f64);
+    let loads = offered::loads_of(extent, BURST as u32);
     let full =
         loads.levels[loads.levels.len() - if extent == Extent::Full { 2 } else { 1 }].clone();
     let at = [(LOAD, full.name.as_str())];

@@ -21,6 +21,7 @@ mod mixes;
 mod model;
 mod objects;
 mod offered;
+mod prime;
 mod rates;
 mod respond;
 mod stateless;
@@ -33,6 +34,7 @@ mod workers;
 mod wrk;
 
 pub use entry::{Entry, Extent, Setup};
+pub(crate) use prime::prime;
 
 use anyhow::{Result, bail};
 

@@ -196,7 +196,8 @@ impl Bench for Loads {
         let core = cost.spent.cores.core(SERVER_CORE);
         let core = core.context("the server's core has no account")?;
         // Programs of low priority are nobody's of ours, and gave way.
-        let busy = (core.busy() - core.nice) / core.total().max(1e-9);
+        let busy = cost.spent.share_of_core(SERVER_CORE).unwrap_or_default();
+        let busy = (busy - core.nice / core.total().max(1e-9)).max(0.0);
         let mut sample = Sample::default()
             .with(DELAY, outcome.latency.mean() / 1e6)
             .with(UTILISATION, busy * 100.0)

@@ -2,6 +2,7 @@
 //! rate that rises, whether the server keeps up or not, and throughput and CPU are drawn over it.
 
 use super::bed::{Bed, Cost, SERVER_CORE, STACKS};
+use super::prime::prime;
 use super::{Extent, Setup};
 use crate::experiment::Sample;
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
@@ -23,10 +24,10 @@ const TIME: &str = "time of a request, median";
 const UNANSWERED: &str = "not answered";
 
 /// Requests a second, from what bores a server of today to what is too much for it on one core.
-const LOADS: [f64; 8] = [
-    1_000.0, 2_000.0, 4_000.0, 6_000.0, 8_000.0, 10_000.0, 12_000.0, 16_000.0,
-];
-const QUICK: [f64; 2] = [2_000.0, 12_000.0];
+const LOADS: [u32; 8] = [1_000, 2_000, 4_000, 6_000, 8_000, 10_000, FULL, 16_000];
+const QUICK: [u32; 2] = [2_000, FULL];
+/// What fills it.
+const FULL: u32 = 12_000;
 /// Connections at once, at most.
 pub const CONNECTIONS: usize = 256;
 /// How long a server may still answer, after the last request was due.
@@ -43,16 +44,16 @@ pub const SERVERS: &str = "Kernel and engine have an unmodified nginx. `outboard
 
 /// The axis, in requests a second.
 pub fn loads(extent: Extent) -> Axis {
-    loads_of(extent, 1.0)
+    loads_of(extent, 1)
 }
 
 /// The axis where a connection carries more requests: a server bears as much more of them.
-pub fn loads_of(extent: Extent, times: f64) -> Axis {
+pub fn loads_of(extent: Extent, times: u32) -> Axis {
     let loads = match extent {
         Extent::Full => &LOADS[..],
         Extent::Quick => &QUICK[..],
     };
-    let loads: Vec<f64> = loads.iter().map(|load| load * times).collect();
+    let loads: Vec<f64> = loads.iter().map(|load| prime(load * times)).collect();
     Axis::of_numbers(LOAD, "req/s", &loads)
 }
 
@@ -84,7 +85,7 @@ pub fn pictures(what: &str, figures: [&str; 2], at: &[(&str, &str)]) -> Vec<Pict
 /// A statement of 001 about the throughput of a full server, at these levels of other axes: its gains
 /// are those of calls that wait for the engine, as those of programs that nobody changes do.
 pub fn claim(says: &str, figure: &str, at: &[(&str, &str)], ratio: Bound) -> Claim {
-    let full = LOADS[6].to_string();
+    let full = prime(FULL).to_string();
     // Whoever has other loads says which is the full one.
     let says_load = at.iter().any(|(axis, _)| *axis == LOAD);
     let full = (!says_load).then_some((LOAD, full.as_str()));

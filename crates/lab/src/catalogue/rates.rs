@@ -3,6 +3,7 @@
 
 use super::bed::{Bed, Cost, ROLES, SERVER_CORE, STACKS, write_file};
 use super::httperf::{self, Asked};
+use super::prime::prime;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Citation, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -39,17 +40,18 @@ const REQUESTS: u32 = 3;
 /// Seconds after which a request has failed.
 const PATIENCE: f64 = 5.0;
 
-/// The source's rates.
+/// The source's rates, as round as they are: of what shares of a core they have nobody but the idle
+/// one is sure.
 const SOURCES: [f64; 11] = [
     20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 110.0, 120.0,
 ];
 /// Those at which a machine of today has something to do.
-const TODAYS: [f64; 7] = [500.0, 1_000.0, 2_000.0, 4_000.0, 6_000.0, 8_000.0, 12_000.0];
+const TODAYS: [u32; 7] = [500, 1_000, 2_000, 4_000, 6_000, 8_000, 12_000];
 
 fn declare(extent: Extent) -> Experiment {
     let rates: Vec<f64> = match extent {
-        Extent::Full => SOURCES.into_iter().chain(TODAYS).collect(),
-        Extent::Quick => vec![100.0, 8_000.0],
+        Extent::Full => SOURCES.into_iter().chain(TODAYS.map(prime)).collect(),
+        Extent::Quick => vec![100.0, prime(8_000)],
     };
     let mut measures = vec![
         Measure::new(REPLIES, "1/s"),
@@ -73,7 +75,9 @@ fn declare(extent: Extent) -> Experiment {
                 .into(),
         workload: format!(
             "httperf: connections at a fixed rate for as long as a measurement is (the source: 3,000 \
-             at each rate), {REQUESTS} requests on each, given up after {PATIENCE} s"
+             at each rate), {REQUESTS} requests on each, given up after {PATIENCE} s. The source's \
+             rates are in step with the kernel's tick: of the shares of a core only the idle one is \
+             exact there"
         ),
         roles: ROLES.into(),
         axes: vec![

@@ -1,6 +1,7 @@
 //! nginx on the kernel's TCP and on the engine: throughput, CPU a request, latency.
 
 use super::bed::{Bed, Cost, ROLES, STACKS, write_file};
+use super::prime::prime;
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -36,23 +37,29 @@ struct Case {
 }
 
 const CASES: [Case; 5] = [
-    case("keep-alive, 64 B", "/64", None, false, 20_000.0),
-    case("close, 64 B", "/64", None, true, 5_000.0),
+    case("keep-alive, 64 B", "/64", None, false, prime(20_000)),
+    case("close, 64 B", "/64", None, true, prime(5_000)),
     case(
         "keep-alive, 1 KB file",
         "/1K",
         Some(1 << 10),
         false,
-        20_000.0,
+        prime(20_000),
     ),
     case(
         "keep-alive, 16 KB file",
         "/16K",
         Some(16 << 10),
         false,
-        10_000.0,
+        prime(10_000),
     ),
-    case("keep-alive, 1 MB file", "/1M", Some(1 << 20), false, 300.0),
+    case(
+        "keep-alive, 1 MB file",
+        "/1M",
+        Some(1 << 20),
+        false,
+        prime(300),
+    ),
 ];
 
 const fn case(

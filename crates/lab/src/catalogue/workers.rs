@@ -163,7 +163,7 @@ impl Bench for Workers {
         let each = |time: Duration| time.as_secs_f64() * 1e6 / requests.max(1.0);
         let mut sample = Sample::default()
             .with(RATE, rate)
-            .with(MACHINE, spent.cores.all.busy() * 1e6 / requests.max(1.0))
+            .with(MACHINE, each(spent.machine()))
             .with(SERVERS, each(spent.of(SERVER)));
         if stage.engine.is_some() {
             sample = sample.with(ENGINES, each(spent.of(ENGINE)));

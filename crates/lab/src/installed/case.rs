@@ -1,5 +1,7 @@
 //! What is measured.
 
+use crate::catalogue::prime;
+
 /// One kind of load.
 #[derive(Debug)]
 pub struct Case {
@@ -129,9 +131,9 @@ const fn memcached(name: &'static str, connections: usize) -> Case {
 /// All cases, in the order of the report.
 pub const CASES: &[Case] = &[
     closed("nginx, one connection", 1, Page::Small),
-    rate("nginx, 1,000/s", 1_000.0),
-    rate("nginx, 5,000/s", 5_000.0),
-    rate("nginx, 20,000/s", 20_000.0),
+    rate("nginx, 997/s", prime(1_000)),
+    rate("nginx, 4,999/s", prime(5_000)),
+    rate("nginx, 19,997/s", prime(20_000)),
     closed("nginx, 32 connections", 32, Page::Small),
     closed("nginx, 128 connections", 128, Page::Small),
     Case {

@@ -65,9 +65,10 @@ impl Account {
             *processes.entry(name).or_default() += run_time(pid)?;
         }
         let engine = watched.engine.as_ref().map(Outboard::stats).transpose()?;
+        let cores = Cores::now()?;
         Ok(Self {
             at: Instant::now(),
-            cores: Cores::now()?,
+            cores,
             processes,
             engine: engine.unwrap_or_default(),
         })
@@ -94,11 +95,30 @@ impl Spent {
         self.processes.get(name).copied().unwrap_or_default()
     }
 
+    /// What the whole machine used.
+    pub fn machine(&self) -> Duration {
+        let cores = u32::try_from(self.cores.each.len()).unwrap_or(u32::MAX);
+        self.used(self.passed.saturating_mul(cores), self.cores.all)
+    }
+
+    /// The part of all cores that was used, from 0 to 1.
+    pub fn share_of_machine(&self) -> f64 {
+        let all = self.passed.as_secs_f64() * self.cores.each.len() as f64;
+        self.machine().as_secs_f64() / all.max(1e-9)
+    }
+
     /// The part of a core that was used, from 0 to 1; `None` if there is no such core.
     pub fn share_of_core(&self, core: usize) -> Option<f64> {
-        let times: Times = self.cores.core(core)?;
-        let total = times.total();
-        (total > 0.0).then(|| times.busy() / total)
+        let used = self.used(self.passed, self.cores.core(core)?);
+        (!self.passed.is_zero()).then(|| used.as_secs_f64() / self.passed.as_secs_f64())
+    }
+
+    /// What is left of this time of cores if what they were idle and what was taken from them are
+    /// not in it. The kernel measures those two, where its tick stops on idle cores (NO_HZ), while
+    /// it samples by its tick for what cores were used.
+    fn used(&self, passed: Duration, times: Times) -> Duration {
+        let not_used = times.idle + times.io + times.steal;
+        passed.saturating_sub(Duration::from_secs_f64(not_used))
     }
 }
 
@@ -125,8 +145,10 @@ fn engine(now: &[Counter], then: &[Counter]) -> Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, Watched, engine};
+    use super::{Account, Spent, Watched, engine};
     use crate::outboard::Counter;
+    use crate::sampler::cores::{Cores, Times};
+    use std::collections::BTreeMap;
     use std::time::{Duration, Instant};
 
     fn counter(name: &str, label: &str, value: f64) -> Counter {
@@ -157,6 +179,42 @@ mod tests {
         assert_eq!((found.batch, found.empty), (4.0, 0.25));
         let idle = engine(&at(1.0), &at(1.0));
         assert_eq!((idle.batch, idle.empty), (0.0, 0.0));
+    }
+
+    /// The tick sees what it sees; what cores were idle is measured.
+    #[test]
+    fn what_was_used_is_what_was_not_idle() {
+        let core = Times {
+            idle: 0.5,
+            io: 0.25,
+            steal: 0.25,
+            // Requests in step with the tick.
+            softirq: 2.0,
+            ..Times::default()
+        };
+        let spent = Spent {
+            passed: Duration::from_secs(2),
+            cores: Cores {
+                all: Times { idle: 2.5, ..core },
+                each: vec![
+                    (0, core),
+                    (
+                        1,
+                        Times {
+                            idle: 2.0,
+                            ..Times::default()
+                        },
+                    ),
+                ],
+            },
+            processes: BTreeMap::default(),
+            engine: None,
+        };
+        assert_eq!(spent.machine(), Duration::from_secs(1));
+        assert_eq!(spent.share_of_machine(), 0.25);
+        assert_eq!(spent.share_of_core(0), Some(0.5));
+        assert_eq!(spent.share_of_core(1), Some(0.0));
+        assert_eq!(spent.share_of_core(2), None);
     }
 
     /// A shell that counts uses a core; what it used is what the kernel gives its parent to read.

@@ -198,8 +198,7 @@ pub(super) fn throughput(
         bail!("{sent} bytes were sent, and {} received", received.bytes);
     }
     let seconds = received.passed.as_secs_f64().max(1e-9);
-    let all = &cost.spent.cores.all;
-    let busy = 100.0 * all.busy() / all.total().max(1e-9);
+    let busy = 100.0 * cost.spent.share_of_machine();
     Ok((8.0 * sent / 1e6 / seconds, busy))
 }
 

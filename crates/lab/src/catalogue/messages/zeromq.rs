@@ -208,9 +208,8 @@ fn throughput(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
     plain::on_engine(&cost)?;
     let found = read(&taker.printed())?;
     let rate = number(&found, "messages")? / number(&found, "seconds")?.max(1e-9);
-    let all = &cost.spent.cores.all;
     Ok(Sample::default()
         .with(RATE, 8.0 * rate * at.number(SIZE)? / 1e6)
         .with(MESSAGES, rate)
-        .with(CPU, 100.0 * all.busy() / all.total().max(1e-9)))
+        .with(CPU, 100.0 * cost.spent.share_of_machine()))
 }

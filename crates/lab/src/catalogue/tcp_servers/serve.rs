@@ -2,6 +2,7 @@
 //! engine.
 
 use super::super::bed::{Bed, ROLES, STACKS, write_file};
+use super::super::prime::prime;
 use super::super::web::{
     self, Asked, CONNECTIONS, ENGINE_CPU, LATENCIES, MACHINE_CPU, MEDIAN, SERVER_CPU, THROUGHPUT,
 };
@@ -29,13 +30,13 @@ const NGINX: &str = "nginx on the kernel";
 const SERVE: &str = "serve on the engine";
 /// Bytes of the file of each, and what is asked: all rates are what each server can bear on one core.
 const CASES: [(usize, Asked); 4] = [
-    (64, asked(SMALL, "/small", false, 20_000.0)),
-    (1 << 20, asked(LARGE, "/large", false, 300.0)),
+    (64, asked(SMALL, "/small", false, prime(20_000))),
+    (1 << 20, asked(LARGE, "/large", false, prime(300))),
     (
         16 << 10,
-        asked("16 KB, keep-alive", "/16K", false, 10_000.0),
+        asked("16 KB, keep-alive", "/16K", false, prime(10_000)),
     ),
-    (64, asked("64 B, close", "/small", true, 5_000.0)),
+    (64, asked("64 B, close", "/small", true, prime(5_000))),
 ];
 const SMALL: &str = "64 B, keep-alive";
 const LARGE: &str = "1 MB, keep-alive";

@@ -2,6 +2,7 @@
 //! connections that stay.
 
 use super::super::bed::ROLES;
+use super::super::prime::prime;
 use super::super::web::{
     self, CONNECTIONS, ENGINE_CPU, LATENCIES, MACHINE_CPU, MEDIAN, SERVER_CPU, THROUGHPUT,
 };
@@ -32,13 +33,12 @@ const CONNECTION: &str = "connection";
 const CLOSE: &str = "close";
 const KEEP: &str = "keep-alive";
 /// Sizes, and requests a second that each server can bear on one core: on connections of one request, and on those
-/// that stay. They are primes: the kernel looks at each tick what its cores do, which is to be at no moment of a
-/// request more than at others.
+/// that stay.
 const SIZES: [(usize, [f64; 2]); 4] = [
-    (64, [3_989.0, 14_983.0]),
-    (4_096, [3_989.0, 11_987.0]),
-    (16_384, [2_999.0, 7_993.0]),
-    (65_536, [1_499.0, 2_999.0]),
+    (64, [prime(4_000), prime(15_000)]),
+    (4_096, [prime(4_000), prime(12_000)]),
+    (16_384, [prime(3_000), prime(8_000)]),
+    (65_536, [prime(1_500), prime(3_000)]),
 ];
 /// The size of the source's files.
 const SOURCES: &str = "16384";
