@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use lab::load::{Asked, Load, Outcome as OfSockets};
 use stateless::client::histogram;
 use stateless::client::request::Requests;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::job::Job;
 use super::outcome::{Outcome, Reached};
@@ -47,7 +47,6 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
     let asked = asked(&requests, close, args.requests);
     let mut clock = Clock::new();
     let mut latency = histogram();
-    let began = Instant::now();
     let outcome = load.run_asking(&asked, Duration::from_secs(1), |so_far| {
         latency = in_microseconds(so_far);
         clock.tick(reached(so_far, close, connections), &latency, progress);
@@ -57,8 +56,8 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
     progress_at_end.unfinished = outcome.unanswered();
     progress_at_end.errors += outcome.unanswered();
     if outcome.unanswered() > 0 {
-        // Until now they were waited for, and not until the last answer.
-        progress_at_end.seconds = began.elapsed().as_secs_f64();
+        // Nothing came after the last answer, and waiting in vain is no part of a rate.
+        progress_at_end.seconds = outcome.took.max(outcome.window).as_secs_f64();
     }
     let latency = in_microseconds(&outcome);
     clock.finish(progress_at_end, &latency, progress);

@@ -5,6 +5,7 @@
 use super::Setup;
 use crate::cores;
 use crate::experiment::bench::Client;
+use crate::load::Closed;
 use crate::nginx::{Lines, Nginx};
 use crate::outboard::Outboard;
 use crate::process::Process;
@@ -163,6 +164,16 @@ impl Bed {
         servers: &[u32],
         work: impl FnOnce() -> Result<T>,
     ) -> Result<(T, Cost)> {
+        self.account_closing(servers, |_| work())
+    }
+
+    /// As [`account_with`](Self::account_with), of the time until `work` says that its window is over: it may
+    /// wait for stragglers after that.
+    pub fn account_closing<T>(
+        &self,
+        servers: &[u32],
+        work: impl FnOnce(&mut Closed<'_>) -> Result<T>,
+    ) -> Result<(T, Cost)> {
         let mut processes: Vec<(&'static str, u32)> =
             servers.iter().map(|pid| (SERVER, *pid)).collect();
         processes.extend(self.server_process().map(|pid| (SERVER, pid)));
@@ -172,11 +183,18 @@ impl Bed {
             processes,
             engine: self.outboard().cloned(),
         };
+        // The engine is asked by a program, which is no part of what is measured.
+        let engine = watched.engine()?;
         let own = own_time()?;
-        let before = Account::now(&watched)?;
-        let done = work()?;
-        let spent = Account::now(&watched)?.since(&before);
-        let client = own_time()?.saturating_sub(own);
+        let before = Account::now(&watched)?.with(engine);
+        let mut at_end = None;
+        let done = work(&mut || at_end = Some((Account::now(&watched), own_time())))?;
+        let (after, own_after) = match at_end {
+            Some((after, own_after)) => (after?, own_after?),
+            None => (Account::now(&watched)?, own_time()?),
+        };
+        let spent = after.with(watched.engine()?).since(&before);
+        let client = own_after.saturating_sub(own);
         Ok((done, Cost { spent, client }))
     }
 

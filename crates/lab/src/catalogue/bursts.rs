@@ -105,7 +105,8 @@ impl Bench for Bursts {
             grace: GRACE,
         };
         let bed = offered::of(&self.0, at.subject);
-        let (outcome, cost) = bed.account(|| bed.on_client(|| sessions.run()))?;
+        let (outcome, cost) =
+            bed.account_closing(&[], |closed| bed.on_client(|| sessions.run_closing(closed)))?;
         Ok(offered::sample(&outcome, &cost))
     }
 }

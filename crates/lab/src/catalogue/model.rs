@@ -188,9 +188,10 @@ impl Bench for Loads {
             grace: Load::GRACE,
         };
         let asked = asked(&self.sets[class], rate, at)?;
-        let run = || bed.on_client(|| load.run_asking(&asked, Duration::MAX, |_| ()));
-        let (outcome, cost) = bed.account(run)?;
-        if outcome.answered == 0 {
+        let (outcome, cost) = bed.account_closing(&[], |closed| {
+            bed.on_client(|| load.run_closing(&asked, Duration::MAX, |_| (), closed))
+        })?;
+        if outcome.in_time == 0 {
             bail!("no request was answered");
         }
         let core = cost.spent.cores.core(SERVER_CORE);
@@ -201,9 +202,9 @@ impl Bench for Loads {
         let mut sample = Sample::default()
             .with(DELAY, outcome.latency.mean() / 1e6)
             .with(UTILISATION, busy * 100.0)
-            .with(RATE, outcome.answered as f64 / at.window.as_secs_f64())
+            .with(RATE, outcome.rate())
             .with(HIGH, outcome.latency.value_at_quantile(0.99) as f64 / 1e6)
-            .by(cost.limits(at.window));
+            .by(cost.limits(outcome.window));
         let lost = outcome.failed + outcome.unanswered();
         if lost > 0 {
             sample.notes.push(format!(

@@ -176,8 +176,9 @@ pub fn measure_with(
         duration: window,
         grace: GRACE,
     };
-    let asking = || load.run_asking(asked, Duration::MAX, |_| ());
-    let (outcome, cost) = bed.account_with(servers, || bed.on_client(asking))?;
+    let (outcome, cost) = bed.account_closing(servers, |closed| {
+        bed.on_client(|| load.run_closing(asked, Duration::MAX, |_| (), closed))
+    })?;
     Ok(sample(&outcome, &cost))
 }
 
@@ -187,10 +188,7 @@ pub fn sample(outcome: &Outcome, cost: &Cost) -> Sample {
     let part = |time: Duration| 100.0 * time.as_secs_f64() / passed.as_secs_f64().max(1e-9);
     let due = outcome.due.max(1) as f64;
     let mut sample = Sample::default()
-        .with(
-            REPLIES,
-            outcome.answered as f64 / outcome.took.as_secs_f64().max(1e-9),
-        )
+        .with(REPLIES, outcome.rate())
         .with(RUN_SERVER, part(cost.server()))
         .with(UNANSWERED, 100.0 * outcome.unanswered() as f64 / due)
         .by(cost.limits(passed));

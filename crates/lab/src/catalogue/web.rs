@@ -223,7 +223,9 @@ fn at_a_rate(bed: &Bed, case: &Asked, window: Duration, sample: Sample) -> Resul
         duration: window,
         grace: Load::GRACE,
     };
-    let (outcome, cost) = bed.account(|| bed.on_client(|| load.run()))?;
+    let (outcome, cost) = bed.account_closing(&[], |closed| {
+        bed.on_client(|| load.run_closing(&load.path(), Duration::MAX, |_| (), closed))
+    })?;
     told(&outcome, &cost, case.name, sample)
 }
 
@@ -234,10 +236,10 @@ pub(super) fn told(
     name: &str,
     mut sample: Sample,
 ) -> Result<Sample> {
-    if outcome.answered == 0 {
+    if outcome.in_time == 0 {
         bail!("no request was answered");
     }
-    let each = |time: Duration| time.as_secs_f64() * 1e6 / outcome.answered as f64;
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / outcome.in_time as f64;
     sample = sample
         .with(SERVER_CPU, each(cost.server()))
         .with(MACHINE_CPU, each(cost.machine()));

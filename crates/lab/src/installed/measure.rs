@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// What the programs had used before.
-struct Before {
+/// What the programs had used by now.
+struct Used {
     machine: sampler::Machine,
     client: Duration,
     server: Duration,
@@ -42,8 +42,8 @@ impl Serving {
             .sum()
     }
 
-    fn before(&self) -> Result<Before> {
-        Ok(Before {
+    fn now(&self) -> Result<Used> {
+        Ok(Used {
             client: sampler::own_time()?,
             server: Self::run_time(self.server)?,
             engine: Self::run_time(self.engine)?,
@@ -52,19 +52,24 @@ impl Serving {
         })
     }
 
-    /// What `requests` cost since `before`.
-    fn costs(&self, before: &Before, requests: f64) -> Result<Vec<(&'static Measure, f64)>> {
-        let machine = sampler::Machine::now()?.busy_since(&before.machine);
-        let server = Self::run_time(self.server)?.saturating_sub(before.server);
-        let engine = Self::run_time(self.engine)?.saturating_sub(before.engine);
-        let client = sampler::own_time()?.saturating_sub(before.client);
+    /// What `requests` cost from `before` until `after`.
+    fn costs(
+        &self,
+        before: &Used,
+        after: &Used,
+        requests: f64,
+    ) -> Result<Vec<(&'static Measure, f64)>> {
+        let machine = after.machine.busy_since(&before.machine);
+        let server = after.server.saturating_sub(before.server);
+        let engine = after.engine.saturating_sub(before.engine);
+        let client = after.client.saturating_sub(before.client);
         let each = |time: Duration| time.as_secs_f64() * 1e6 / requests;
         let mut costs = vec![
             (&report::MACHINE_CPU, each(machine)),
             (&report::PROGRAMS_CPU, each(server + engine + client)),
         ];
         if self.server.is_some() {
-            let switches = self.switches().saturating_sub(before.switches);
+            let switches = after.switches.saturating_sub(before.switches);
             costs.push((&report::SERVER_CPU, each(server)));
             costs.push((&report::SWITCHES, switches as f64 / requests));
         }
@@ -94,9 +99,12 @@ pub(crate) fn measure(
         let load = commands(plan, connections);
         subject.world().on(Side::Client, || load.fill())?;
     }
-    let before = serving.before()?;
+    let before = serving.now()?;
+    let mut closed = None;
     let (requests, read) = match case.load {
-        Load::Rate { per_second } => rate(plan, per_second, subject)?,
+        Load::Rate { per_second } => rate(plan, per_second, subject, &mut || {
+            closed = Some(serving.now())
+        })?,
         Load::Closed {
             connections,
             close,
@@ -156,7 +164,8 @@ pub(crate) fn measure(
             (read.rate * seconds(plan) as f64, read)
         }
     };
-    let mut measured = serving.costs(&before, requests)?;
+    let after = closed.unwrap_or_else(|| serving.now())?;
+    let mut measured = serving.costs(&before, &after, requests)?;
     measured.push((&report::P50, read.median));
     measured.push((&report::P99, read.high));
     if !matches!(case.load, Load::Rate { .. }) {
@@ -183,7 +192,12 @@ fn seconds(plan: &Plan) -> u64 {
 }
 
 /// Requests that are due at a rate; latency is from when they were due.
-fn rate(plan: &Plan, per_second: f64, subject: &Subject) -> Result<(f64, Printed)> {
+fn rate(
+    plan: &Plan,
+    per_second: f64,
+    subject: &Subject,
+    closed: &mut load::Closed<'_>,
+) -> Result<(f64, Printed)> {
     let load = load::Load {
         server: Nginx::address(),
         path: subject.path().into(),
@@ -193,11 +207,12 @@ fn rate(plan: &Plan, per_second: f64, subject: &Subject) -> Result<(f64, Printed
         duration: plan.window,
         grace: load::Load::GRACE,
     };
-    let outcome = subject.world().on(Side::Client, || load.run())?;
-    if outcome.answered == 0 {
+    let run = || load.run_closing(&load.path(), Duration::MAX, |_| (), closed);
+    let outcome = subject.world().on(Side::Client, run)?;
+    if outcome.in_time == 0 {
         bail!("{}: no request was answered", subject.name());
     }
-    Ok(told(outcome.answered, outcome.took, &outcome.latency))
+    Ok(told(outcome.in_time, outcome.window, &outcome.latency))
 }
 
 /// What a client of our own says, as if it had printed it.

@@ -69,14 +69,35 @@ pub struct Outcome {
     /// Requests that were due and had no connection to be sent over: now, while more become due, and
     /// then when the last was.
     pub backlog: u64,
+    /// Of those answered, the ones that were within the window.
+    pub in_time: u64,
+    /// The window: how long requests were due. What is a part of a time is a part of this one; the
+    /// wait for the last answers is none of it.
+    pub window: Duration,
     /// From the first request due to the last response; while it runs, until now.
     pub took: Duration,
 }
+
+/// Called when the window is over, for whoever keeps an account of it: before what is still under way
+/// is waited for.
+pub type Closed<'a> = dyn FnMut() + Send + 'a;
 
 impl Outcome {
     /// Requests that were due and had no response when the load ended.
     pub fn unanswered(&self) -> u64 {
         self.due - self.answered - self.failed
+    }
+
+    /// Responses a second within the window.
+    pub fn rate(&self) -> f64 {
+        self.in_time as f64 / self.window.as_secs_f64().max(1e-9)
+    }
+
+    /// Closes the window, now.
+    fn close(&mut self, window: Duration, closed: &mut Closed<'_>) {
+        self.in_time = self.answered;
+        self.window = window;
+        closed();
     }
 }
 
@@ -91,19 +112,7 @@ impl Load {
 
     /// Runs it, and calls `watch` with what came of it so far, about once every `interval`.
     pub fn run_watched(&self, interval: Duration, watch: impl FnMut(&Outcome)) -> Result<Outcome> {
-        let connection = if self.close { "close" } else { "keep-alive" };
-        let request = format!(
-            "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: {connection}\r\n\r\n",
-            self.path, self.server
-        );
-        let asked = Asked {
-            texts: vec![request.into_bytes()],
-            wanted: Vec::new(),
-            order: vec![0],
-            limit: None,
-            due: Vec::new(),
-        };
-        self.run_asking(&asked, interval, watch)
+        self.run_asking(&self.path(), interval, watch)
     }
 
     /// As [`run_watched`](Self::run_watched), but asks for this instead of the path.
@@ -111,7 +120,34 @@ impl Load {
         &self,
         asked: &Asked,
         interval: Duration,
+        watch: impl FnMut(&Outcome),
+    ) -> Result<Outcome> {
+        self.run_closing(asked, interval, watch, &mut || ())
+    }
+
+    /// The path of every request, as what is asked for.
+    pub fn path(&self) -> Asked {
+        let connection = if self.close { "close" } else { "keep-alive" };
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: {connection}\r\n\r\n",
+            self.path, self.server
+        );
+        Asked {
+            texts: vec![request.into_bytes()],
+            wanted: Vec::new(),
+            order: vec![0],
+            limit: None,
+            due: Vec::new(),
+        }
+    }
+
+    /// As [`run_asking`](Self::run_asking), and calls `closed` at the end of the window.
+    pub fn run_closing(
+        &self,
+        asked: &Asked,
+        interval: Duration,
         mut watch: impl FnMut(&Outcome),
+        closed: &mut Closed<'_>,
     ) -> Result<Outcome> {
         if self.rate <= 0.0 || self.connections == 0 {
             bail!("a load needs a rate and a connection");
@@ -121,7 +157,7 @@ impl Load {
             bail!("a load needs something to ask for");
         }
         let mut client = Client::new(self, asked)?;
-        client.run(interval, &mut watch)?;
+        client.run(interval, &mut watch, closed)?;
         Ok(client.outcome)
     }
 }
@@ -168,6 +204,8 @@ impl<'a> Client<'a> {
                 latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
                 bytes: 0,
                 backlog: 0,
+                in_time: 0,
+                window: Duration::ZERO,
                 took: Duration::ZERO,
             },
         };
@@ -181,7 +219,12 @@ impl<'a> Client<'a> {
         Ok(client)
     }
 
-    fn run(&mut self, watched: Duration, watch: &mut dyn FnMut(&Outcome)) -> Result<()> {
+    fn run(
+        &mut self,
+        watched: Duration,
+        watch: &mut dyn FnMut(&Outcome),
+        closed: &mut Closed<'_>,
+    ) -> Result<()> {
         let started = Instant::now();
         let mut seen = Duration::ZERO;
         let interval = Duration::from_secs_f64(1.0 / self.load.rate);
@@ -193,6 +236,7 @@ impl<'a> Client<'a> {
         let mut due = started + self.asked.due.first().copied().unwrap_or_default();
         let mut last = started;
         let mut more = true;
+        let mut is_open = true;
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
         loop {
             let now = Instant::now();
@@ -216,9 +260,15 @@ impl<'a> Client<'a> {
                 self.outcome.took = elapsed;
                 watch(&self.outcome);
             }
+            // With a number of requests the window ends when the last is due.
+            if is_open && (now >= end || self.outcome.due >= limit) {
+                is_open = false;
+                self.outcome.close(elapsed, closed);
+            }
             let outstanding = self.outcome.unanswered() > 0;
             let until = match (more, outstanding) {
                 (true, _) => due,
+                (false, _) if is_open => end,
                 (false, true) if now < end + self.load.grace => end + self.load.grace,
                 _ => break,
             };
@@ -393,6 +443,37 @@ mod tests {
         assert!(outcome.backlog >= 36, "{}", outcome.backlog);
         let outcome = load(server("200 OK", Duration::ZERO)).run().unwrap();
         assert!(outcome.backlog < 10, "{}", outcome.backlog);
+    }
+
+    /// One answer comes long after the others: what is counted a second is of the time before.
+    #[test]
+    fn the_wait_for_the_last_answer_is_not_in_the_window() {
+        let slow = Load {
+            connections: 1,
+            ..load(server("200 OK", Duration::from_millis(20)))
+        };
+        let mut closed = Vec::new();
+        let began = std::time::Instant::now();
+        let outcome = slow
+            .run_closing(&slow.path(), Duration::MAX, |_| (), &mut || {
+                closed.push(began.elapsed());
+            })
+            .unwrap();
+        // All fifty are answered, one after the other, which takes a second.
+        assert_eq!(outcome.answered, 50);
+        assert!(outcome.took >= Duration::from_secs(1));
+        let [closed] = closed[..] else {
+            panic!("closed {closed:?}");
+        };
+        assert!(closed < outcome.took, "{closed:?}");
+        assert!(outcome.window >= slow.duration && outcome.window <= closed);
+        // No faster than one by one.
+        let most = outcome.window.as_millis() as u64 / 20;
+        assert!((1..=most).contains(&outcome.in_time), "{outcome:?}");
+        assert_eq!(
+            outcome.rate(),
+            outcome.in_time as f64 / outcome.window.as_secs_f64()
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Connections at a rate, whether the server keeps up or not, with several requests on each: those of a
 //! burst are sent at once (RFC 9112, 9.3.2: pipelined), the next burst when all their answers are there.
 
-use super::{Outcome, answers::Answers};
+use super::{Closed, Outcome, answers::Answers};
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
 use rustix::buffer::spare_capacity;
@@ -43,6 +43,14 @@ impl Sessions {
     /// # Errors
     /// There is nothing to ask for, or the machine gives no sockets.
     pub fn run(&self) -> Result<Outcome> {
+        self.run_closing(&mut || ())
+    }
+
+    /// As [`run`](Self::run), and calls `closed` when no more connections are due.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_closing(&self, closed: &mut Closed<'_>) -> Result<Outcome> {
         let each = self.bursts * self.burst;
         if self.rate <= 0.0 || self.connections == 0 || each == 0 || self.paths.is_empty() {
             bail!("sessions need a rate, a connection and something to ask for");
@@ -65,10 +73,12 @@ impl Sessions {
                 latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
                 bytes: 0,
                 backlog: 0,
+                in_time: 0,
+                window: Duration::ZERO,
                 took: Duration::ZERO,
             },
         };
-        client.run(each as u64)?;
+        client.run(each as u64, closed)?;
         Ok(client.outcome)
     }
 }
@@ -102,13 +112,14 @@ struct Session {
 }
 
 impl Client<'_> {
-    fn run(&mut self, each: u64) -> Result<()> {
+    fn run(&mut self, each: u64, closed: &mut Closed<'_>) -> Result<()> {
         let started = Instant::now();
         self.last = started;
         let end = started + self.sessions.duration;
         let interval = Duration::from_secs_f64(1.0 / self.sessions.rate);
         let mut begun = 0_u32;
         let mut more = true;
+        let mut is_open = true;
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
         loop {
             let now = Instant::now();
@@ -129,8 +140,14 @@ impl Client<'_> {
                 self.outcome.backlog = each * self.waiting.len() as u64;
             }
             more = due < end;
+            if is_open && now >= end {
+                is_open = false;
+                let window = now.saturating_duration_since(started);
+                self.outcome.close(window, closed);
+            }
             let until = match (more, self.outcome.unanswered() > 0) {
                 (true, _) => due,
+                (false, _) if is_open => end,
                 (false, true) if now < end + self.sessions.grace => end + self.sessions.grace,
                 _ => break,
             };

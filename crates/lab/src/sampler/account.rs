@@ -17,7 +17,19 @@ pub struct Watched {
     pub engine: Option<Outboard>,
 }
 
-/// The state at a time.
+impl Watched {
+    /// What the engine says of itself, if there is one. A program asks it: before an account begins, and
+    /// when it is over.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn engine(&self) -> Result<Vec<Counter>> {
+        let engine = self.engine.as_ref().map(Outboard::stats).transpose()?;
+        Ok(engine.unwrap_or_default())
+    }
+}
+
+/// The state at a time, of cores and processes.
 #[derive(Clone, Debug)]
 pub struct Account {
     at: Instant,
@@ -58,20 +70,25 @@ impl Account {
     /// The state now.
     ///
     /// # Errors
-    /// A process is no more, or the engine does not answer.
+    /// A process is no more.
     pub fn now(watched: &Watched) -> Result<Self> {
         let mut processes = BTreeMap::new();
         for &(name, pid) in &watched.processes {
             *processes.entry(name).or_default() += run_time(pid)?;
         }
-        let engine = watched.engine.as_ref().map(Outboard::stats).transpose()?;
         let cores = Cores::now()?;
         Ok(Self {
             at: Instant::now(),
             cores,
             processes,
-            engine: engine.unwrap_or_default(),
+            engine: Vec::new(),
         })
+    }
+
+    /// With what the engine says of itself.
+    pub fn with(mut self, engine: Vec<Counter>) -> Self {
+        self.engine = engine;
+        self
     }
 
     /// What passed since `earlier`.

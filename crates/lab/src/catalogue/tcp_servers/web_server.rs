@@ -4,7 +4,7 @@ use super::super::Setup;
 use super::super::bed::{Bed, Cost, STACKS};
 use super::super::wrk;
 use super::{ASYNCHRONOUS, REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, subject};
-use crate::load::Asked;
+use crate::load::{Asked, Closed};
 use crate::nginx::{Lines, Nginx};
 use crate::process::Process;
 use crate::workload::files::{self, File};
@@ -146,8 +146,16 @@ pub struct Running<'a> {
 impl Running<'_> {
     /// Does `work` and says what it cost, besides what it returned.
     pub fn account<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Cost)> {
+        self.account_closing(|_| work())
+    }
+
+    /// As [`account`](Self::account), of the time until `work` says that its window is over.
+    pub fn account_closing<T>(
+        &self,
+        work: impl FnOnce(&mut Closed<'_>) -> Result<T>,
+    ) -> Result<(T, Cost)> {
         let server = self.server.as_ref().map(Process::id);
-        let (done, cost) = self.bed.account_with(server.as_slice(), work)?;
+        let (done, cost) = self.bed.account_closing(server.as_slice(), work)?;
         if cost
             .spent
             .engine

@@ -195,8 +195,10 @@ impl Bench for Variants {
             .by(cost.limits(at.window));
         let load = load(close, rates[usize::from(!close)], at.window);
         let asked = server.asked(size, close);
-        let asking = || load.run_asking(&asked, Duration::MAX, |_| ());
-        let (outcome, cost) = server.account(|| server.bed.on_client(asking))?;
+        let (outcome, cost) = server.account_closing(|closed| {
+            let asking = || load.run_closing(&asked, Duration::MAX, |_| (), closed);
+            server.bed.on_client(asking)
+        })?;
         web::told(&outcome, &cost, at.subject, sample)
     }
 }
