@@ -152,7 +152,7 @@ impl All {
 pub fn run(args: &Run) -> Result<ExitCode> {
     let stop = stop_by_signals()?;
     if let Some(path) = &args.resume {
-        let mut directory = Directory::open(path)?;
+        let mut directory = Directory::resume(path)?;
         let entry = catalogue::find(&directory.header().experiment.name)?;
         let is_good = go(
             entry,

@@ -336,7 +336,7 @@ fn what_is_cut_short_keeps_what_it_has_and_goes_on() {
     text.push_str("{\"measured\":{\"round\":2,\"ce");
     std::fs::write(&rounds, text).unwrap();
 
-    let mut directory = Directory::open(scratch.path()).unwrap();
+    let mut directory = Directory::resume(scratch.path()).unwrap();
     assert_eq!(
         run(&mut directory, &mut steady(), &mut Fixed::default()),
         End::Narrow
@@ -352,7 +352,7 @@ fn what_is_cut_short_keeps_what_it_has_and_goes_on() {
     );
     assert_eq!(analyse(&directory).warnings, Vec::<String>::new());
     drop(directory);
-    let mut again = Directory::open(scratch.path()).unwrap();
+    let mut again = Directory::resume(scratch.path()).unwrap();
     let before = again.records().len();
     assert_eq!(
         run(&mut again, &mut steady(), &mut Fixed::default()),
@@ -512,6 +512,26 @@ fn a_directory_has_one_run() {
     Directory::create(scratch.path(), header(rules())).unwrap();
     assert!(Directory::create(scratch.path(), header(rules())).is_err());
     assert!(Directory::open(&scratch.path().join("none")).is_err());
+}
+
+/// Whoever only looks at a run that goes on takes nothing from it, and two cannot go on with it.
+#[test]
+fn a_run_that_goes_on_is_read_and_not_written() {
+    let scratch = scratch();
+    let running = Directory::create(scratch.path(), header(rules())).unwrap();
+    let rounds = scratch.path().join("rounds.jsonl");
+    let half = "{\"measured\":{\"round\":1,\"ce";
+    std::fs::write(&rounds, half).unwrap();
+    let mut read = Directory::open(scratch.path()).unwrap();
+    assert_eq!(std::fs::read_to_string(&rounds).unwrap(), half);
+    assert!(read.finish(End::Rounds).is_err());
+    let error = Directory::resume(scratch.path()).unwrap_err();
+    assert!(error.to_string().contains("is going on"), "{error:#}");
+    assert_eq!(std::fs::read_to_string(&rounds).unwrap(), half);
+    drop(running);
+    let mut resumed = Directory::resume(scratch.path()).unwrap();
+    assert_eq!(std::fs::read_to_string(&rounds).unwrap(), "");
+    resumed.finish(End::Rounds).unwrap();
 }
 
 #[test]

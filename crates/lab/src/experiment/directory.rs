@@ -10,10 +10,12 @@ use super::order::Cell;
 use super::rules::{End, Rules};
 use super::surroundings::Conditions;
 use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 const RUN: &str = "run.json";
@@ -66,7 +68,8 @@ pub struct Directory {
     header: Header,
     records: Vec<Record>,
     end: Option<End>,
-    file: File,
+    /// Where measurements are added; not of one that is only read. Its lock is that of the run.
+    file: Option<File>,
 }
 
 impl Directory {
@@ -82,20 +85,58 @@ impl Directory {
         }
         let text = serde_json::to_string_pretty(&header)?;
         std::fs::write(path.join(RUN), text).with_context(|| format!("cannot write in {shown}"))?;
-        Self::open(path)
+        Self::resume(path)
     }
 
-    /// Opens that of a run that was made before.
+    /// Opens that of a run that was made before, to go on with it. Nobody else can meanwhile.
+    ///
+    /// # Errors
+    /// There is none, it cannot be read or written, or somebody goes on with it.
+    pub fn resume(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        if !path.join(RUN).exists() {
+            bail!("there is no run in {shown}");
+        }
+        let rounds = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path.join(ROUNDS));
+        let file = rounds.with_context(|| format!("cannot write in {shown}"))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => bail!("the run in {shown} is going on"),
+            Err(errno) => return Err(errno).with_context(|| format!("cannot lock {shown}")),
+        }
+        // Only now nobody else is writing the last line.
+        let (mut directory, whole) = Self::read(path)?;
+        let cut = file.set_len(whole);
+        cut.with_context(|| format!("cannot write in {shown}"))?;
+        directory.file = Some(file);
+        Ok(directory)
+    }
+
+    /// Opens that of a run that was made before, or goes on, to read it. Nothing in it is changed.
     ///
     /// # Errors
     /// There is none, or it cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::read(path).map(|(directory, _)| directory)
+    }
+
+    /// Reads it; with the bytes of whole lines of measurements.
+    fn read(path: &Path) -> Result<(Self, u64)> {
         let shown = path.display();
         let text = std::fs::read_to_string(path.join(RUN))
             .with_context(|| format!("there is no run in {shown}"))?;
         let header = serde_json::from_str(&text).with_context(|| format!("{RUN} in {shown}"))?;
         let rounds = path.join(ROUNDS);
-        let text = std::fs::read_to_string(&rounds).unwrap_or_default();
+        let text = match std::fs::read_to_string(&rounds) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {ROUNDS} in {shown}"));
+            }
+        };
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let (mut records, mut end) = (Vec::new(), None);
         for line in text[..whole].lines() {
@@ -106,19 +147,14 @@ impl Directory {
                 Line::Ended(how) => end = Some(how),
             }
         }
-        let open = || -> std::io::Result<File> {
-            let options = OpenOptions::new().create(true).append(true).open(&rounds)?;
-            options.set_len(whole as u64)?;
-            Ok(options)
-        };
-        let file = open().with_context(|| format!("cannot write in {shown}"))?;
-        Ok(Self {
+        let directory = Self {
             path: path.to_owned(),
             header,
             records,
             end,
-            file,
-        })
+            file: None,
+        };
+        Ok((directory, whole as u64))
     }
 
     /// Adds a measurement.
@@ -146,8 +182,11 @@ impl Directory {
     fn write(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_string(line)?;
         text.push('\n');
-        let written = self.file.write_all(text.as_bytes());
-        written.with_context(|| format!("cannot write in {}", self.path.display()))
+        let shown = self.path.display();
+        let file = self.file.as_mut();
+        let file = file.with_context(|| format!("{shown} was opened only to be read"))?;
+        let written = file.write_all(text.as_bytes());
+        written.with_context(|| format!("cannot write in {shown}"))
     }
 
     /// Gives a run that goes on another limit of time.
