@@ -9,7 +9,12 @@ use ::lab::experiment::{Directory, End, Experiment, Rules, Runner, report};
 use ::lab::machine;
 use ::lab::table::Table;
 use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use siphasher::sip::SipHasher13;
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,6 +24,8 @@ use std::time::Duration;
 /// The experiment that replays an access log, and where a run remembers which.
 const REPLAYS: &str = "trace";
 const LOG: &str = "access log";
+/// What was in it.
+const LOG_CONTENT: &str = "access log, content";
 
 /// List the experiments that `run` runs, with the documents whose figures they repeat
 #[derive(clap::Args)]
@@ -47,6 +54,9 @@ pub struct Run {
     /// Go on with the run in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "log", "seed"])]
     resume: Option<PathBuf>,
+    /// Go on although outboard or the machine is not as it was; the report says so on top
+    #[arg(long, requires = "resume")]
+    anyway: bool,
     #[command(flatten)]
     options: Options,
 }
@@ -153,6 +163,7 @@ pub fn run(args: &Run) -> Result<ExitCode> {
     let stop = stop_by_signals()?;
     if let Some(path) = &args.resume {
         let mut directory = Directory::resume(path)?;
+        go_on(&mut directory, args.anyway)?;
         let entry = catalogue::find(&directory.header().experiment.name)?;
         let is_good = go(
             entry,
@@ -170,6 +181,53 @@ pub fn run(args: &Run) -> Result<ExitCode> {
         return Ok(code(is_good));
     }
     start(&args.names, &args.options, &stop)
+}
+
+/// Whether what measures now is what has measured: a run of two things says nothing of either.
+fn go_on(directory: &mut Directory, anyway: bool) -> Result<()> {
+    let header = directory.header();
+    let log = header.settings[LOG].as_str().map(PathBuf::from);
+    let now = settings(log.as_deref())?;
+    let found = header.differences(env!("OUTBOARD_VERSION"), &now);
+    if found.is_empty() {
+        return Ok(());
+    }
+    if !anyway {
+        bail!(
+            "the run in {} was begun with something else: {}; --anyway goes on with it nevertheless, and \
+             its report says so",
+            directory.path().display(),
+            found.join("; ")
+        );
+    }
+    directory.change(found.join("; "))
+}
+
+/// What measures, and which log it is given. A log may have grown since.
+fn settings(log: Option<&Path>) -> Result<Value> {
+    let mut settings = machine::settings();
+    if let Some(log) = log {
+        let content = content(log).with_context(|| format!("cannot read {}", log.display()))?;
+        settings[LOG] = log.to_string_lossy().into();
+        settings[LOG_CONTENT] = content.into();
+    }
+    Ok(settings)
+}
+
+/// What tells the content of a file from others.
+fn content(file: &Path) -> std::io::Result<String> {
+    let mut file = File::open(file)?;
+    let mut hasher = SipHasher13::new();
+    let mut buffer = vec![0; 1 << 16];
+    let mut length = 0;
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(format!("{length} bytes, {:016x}", hasher.finish()));
+        }
+        length += read;
+        hasher.write(&buffer[..read]);
+    }
 }
 
 fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Result<ExitCode> {
@@ -314,6 +372,7 @@ fn go(
     let setup = Setup {
         binary: std::env::current_exe()?,
         log: directory.header().settings[LOG].as_str().map(PathBuf::from),
+        kept: directory.path().to_owned(),
     };
     let mut watch = Watch::new(entry.name, place);
     watch.say("starting what is measured");
@@ -351,12 +410,12 @@ fn header(options: &Options, entry: &Entry) -> Result<Header> {
     let mut experiment = entry.declare(extent);
     keep(&mut experiment, &options.only)?;
     let rules = entry.rules(extent);
-    let mut settings = machine::settings();
-    if let Some(log) = options.log.as_ref().filter(|_| entry.name == REPLAYS) {
+    let log = options.log.as_ref().filter(|_| entry.name == REPLAYS);
+    let whole = log.map(|log| {
         let whole = log.canonicalize();
-        let whole = whole.with_context(|| format!("cannot open {}", log.display()))?;
-        settings[LOG] = whole.to_string_lossy().into();
-    }
+        whole.with_context(|| format!("cannot open {}", log.display()))
+    });
+    let settings = settings(whole.transpose()?.as_deref())?;
     let most_rounds = options.rounds.unwrap_or(rules.most_rounds);
     Ok(Header {
         experiment,
@@ -446,8 +505,9 @@ fn stop_by_signals() -> Result<Arc<AtomicBool>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{All, Options, Run, TcpServers, keep, plan};
+    use super::{All, Options, Run, TcpServers, go_on, keep, plan};
     use ::lab::catalogue::{self, Extent, find};
+    use ::lab::experiment::Directory;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -514,6 +574,28 @@ mod tests {
             entry.takes(experiment, rules, rules.least_rounds).as_secs(),
             30
         );
+    }
+
+    /// A run that goes on is of the same outboard, machine and log, or says that it is not.
+    #[test]
+    fn a_run_goes_on_with_what_it_was_begun_with() {
+        let name = format!("lab-resumed-{}", std::process::id());
+        let scratch = std::env::temp_dir().join(name);
+        let log = scratch.join("access.log");
+        std::fs::create_dir_all(&scratch).unwrap();
+        std::fs::write(&log, "one line").unwrap();
+        let words = ["run", "trace", "--quick", "--log", log.to_str().unwrap()];
+        let run = Words::parse_from(words).run;
+        let header = plan(&run.names, &run.options).unwrap().remove(0).header;
+        let mut directory = Directory::create(&scratch.join("run"), header).unwrap();
+        go_on(&mut directory, false).unwrap();
+        std::fs::write(&log, "another line").unwrap();
+        let error = go_on(&mut directory, false).unwrap_err().to_string();
+        assert!(error.contains("access log, content"), "{error}");
+        assert!(directory.changes().is_empty());
+        go_on(&mut directory, true).unwrap();
+        assert_eq!(directory.changes().len(), 1);
+        std::fs::remove_dir_all(&scratch).unwrap();
     }
 
     #[test]

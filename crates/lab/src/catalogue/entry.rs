@@ -13,6 +13,8 @@ pub struct Setup {
     pub binary: PathBuf,
     /// The access log that is replayed; without one, a small one of our own.
     pub log: Option<PathBuf>,
+    /// The directory of the run, for what is measured once and is to be the same when it goes on.
+    pub kept: PathBuf,
 }
 
 /// How much of an experiment is run.

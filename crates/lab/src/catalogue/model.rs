@@ -18,6 +18,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
@@ -145,7 +147,7 @@ struct Loads {
     beds: Vec<Bed>,
     sets: Vec<Vec<File>>,
     /// Requests a second that the slower of both stacks carries, by class, once it is known.
-    carried: BTreeMap<usize, f64>,
+    carried: Carried,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
@@ -153,13 +155,43 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     Ok(Box::new(Loads {
         beds,
         sets,
-        carried: BTreeMap::new(),
+        carried: Carried::open(&setup.kept)?,
     }))
+}
+
+/// What loads are percents of. It is kept in the directory of the run, so that a load is the same one
+/// when the run goes on.
+struct Carried {
+    known: BTreeMap<usize, f64>,
+    file: PathBuf,
+}
+
+impl Carried {
+    fn open(directory: &Path) -> Result<Self> {
+        let file = directory.join("carried.json");
+        let known = match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                serde_json::from_str(&text).with_context(|| format!("in {}", file.display()))?
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", file.display()));
+            }
+        };
+        Ok(Self { known, file })
+    }
+
+    fn add(&mut self, class: usize, rate: f64) -> Result<()> {
+        self.known.insert(class, rate);
+        let text = serde_json::to_string_pretty(&self.known)?;
+        std::fs::write(&self.file, text)
+            .with_context(|| format!("cannot write {}", self.file.display()))
+    }
 }
 
 impl Loads {
     fn carried(&mut self, class: usize, window: Duration) -> Result<f64> {
-        if let Some(known) = self.carried.get(&class) {
+        if let Some(known) = self.carried.known.get(&class) {
             return Ok(*known);
         }
         let set = self.sets.get(class).context("no such class")?;
@@ -168,7 +200,7 @@ impl Loads {
             let (rate, _) = classes::saturate(bed, set, SEED, window)?;
             least = least.min(rate);
         }
-        self.carried.insert(class, least);
+        self.carried.add(class, least)?;
         Ok(least)
     }
 }
@@ -239,4 +271,25 @@ fn asked(set: &[File], rate: f64, at: &At<'_>) -> Result<Asked> {
         limit: None,
         due: poisson(rate, at.window, &mut random),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Carried;
+
+    #[test]
+    fn what_loads_are_parts_of_is_the_same_when_a_run_goes_on() {
+        let name = format!("lab-carried-{}", std::process::id());
+        let scratch = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&scratch).unwrap();
+        let mut carried = Carried::open(&scratch).unwrap();
+        assert!(carried.known.is_empty());
+        carried.add(3, 1234.5).unwrap();
+        carried.add(0, 17.25).unwrap();
+        let again = Carried::open(&scratch).unwrap();
+        assert_eq!(again.known, carried.known);
+        std::fs::write(scratch.join("carried.json"), "{").unwrap();
+        assert!(Carried::open(&scratch).is_err());
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
 }

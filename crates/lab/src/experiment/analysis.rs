@@ -239,7 +239,10 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
     let header = directory.header();
     let experiment = &header.experiment;
     let records = directory.records();
-    let mut warnings = Vec::new();
+    let changes = directory.changes().iter();
+    let mut warnings: Vec<String> = changes
+        .map(|what| format!("Its measurements are not of the same: when it went on, {what}."))
+        .collect();
     match directory.end() {
         Some(End::Narrow | End::Rounds) => {}
         Some(End::Time) => warnings.push(

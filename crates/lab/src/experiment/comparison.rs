@@ -82,21 +82,12 @@ fn all(directory: &Directory, cell: &Cell, measure: &str) -> Vec<f64> {
 /// The settings that are not the same.
 fn differences(first: &Directory, second: &Directory) -> String {
     let (one, other) = (first.header(), second.header());
-    let mut text = String::new();
-    let mut tell = |name: &str, one: &str, other: &str| {
-        if one != other {
-            text += &format!("{name}: {one}, then {other}\n");
-        }
-    };
-    tell("outboard", &one.version, &other.version);
-    let window = |header: &super::directory::Header| format!("{:?}", header.rules.window);
-    tell("a measurement", &window(one), &window(other));
-    let settings = one.settings.as_object().into_iter().flatten();
-    for (name, value) in settings {
-        let there = &other.settings[name];
-        tell(name, &value.to_string(), &there.to_string());
+    let mut found = one.differences(&other.version, &other.settings);
+    let [window, then] = [one, other].map(|header| header.rules.window);
+    if window != then {
+        found.push(format!("a measurement: {window:?}, then {then:?}"));
     }
-    text
+    found.into_iter().map(|line| line + "\n").collect()
 }
 
 /// The ratio of medians of rounds that are not paired, with its 95 % bootstrap interval; the same for

@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,26 @@ pub struct Header {
     pub version: String,
     /// The settings of the machine.
     pub settings: Value,
+}
+
+impl Header {
+    /// What is not as it was if this version of outboard measures on a machine with these settings.
+    pub fn differences(&self, version: &str, settings: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.version != version {
+            found.push(format!("outboard: {}, then {version}", self.version));
+        }
+        let known = |value: &Value| value.as_object().cloned().unwrap_or_default();
+        let (before, after) = (known(&self.settings), known(settings));
+        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        for name in names {
+            let (one, other) = (&self.settings[name], &settings[name]);
+            if one != other {
+                found.push(format!("{name}: {one}, then {other}"));
+            }
+        }
+        found
+    }
 }
 
 /// One measurement.
@@ -59,6 +80,7 @@ pub struct Record {
 enum Line {
     Measured(Record),
     Ended(End),
+    Changed(String),
 }
 
 /// The directory of a run.
@@ -68,6 +90,7 @@ pub struct Directory {
     header: Header,
     records: Vec<Record>,
     end: Option<End>,
+    changes: Vec<String>,
     /// Where measurements are added; not of one that is only read. Its lock is that of the run.
     file: Option<File>,
 }
@@ -138,13 +161,14 @@ impl Directory {
             }
         };
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let (mut records, mut end) = (Vec::new(), None);
+        let (mut records, mut end, mut changes) = (Vec::new(), None, Vec::new());
         for line in text[..whole].lines() {
             let line =
                 serde_json::from_str(line).with_context(|| format!("{ROUNDS} in {shown}"))?;
             match line {
                 Line::Measured(record) => records.push(record),
                 Line::Ended(how) => end = Some(how),
+                Line::Changed(what) => changes.push(what),
             }
         }
         let directory = Self {
@@ -152,6 +176,7 @@ impl Directory {
             header,
             records,
             end,
+            changes,
             file: None,
         };
         Ok((directory, whole as u64))
@@ -177,6 +202,21 @@ impl Directory {
     pub fn finish(&mut self, end: End) -> Result<()> {
         self.end = Some(end);
         self.write(&Line::Ended(end))
+    }
+
+    /// Notes what has changed since the run was begun, and that it goes on in spite of it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn change(&mut self, what: String) -> Result<()> {
+        self.write(&Line::Changed(what.clone()))?;
+        self.changes.push(what);
+        Ok(())
+    }
+
+    /// What had changed when it went on.
+    pub fn changes(&self) -> &[String] {
+        &self.changes
     }
 
     fn write(&mut self, line: &Line) -> Result<()> {
