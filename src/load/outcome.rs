@@ -95,6 +95,8 @@ pub struct Outcome {
     pub progress: Reached,
     /// Seconds in which something was begun: without the wait for the last answers.
     pub lasted: f64,
+    /// Whether connections were due, and not requests.
+    pub of_connections: bool,
     /// Microseconds from when a request was due until its response was whole.
     pub latency: Histogram<u64>,
     /// Its seconds.
@@ -122,6 +124,14 @@ impl Outcome {
         });
         let tried = self.most_done() + errors - wrong.min(errors);
         errors as f64 / tried.max(1) as f64
+    }
+
+    /// Of what was due, how much was done: connections opened, or requests answered.
+    pub fn done(&self) -> u64 {
+        match self.of_connections {
+            true => self.progress.connections,
+            false => self.progress.requests,
+        }
     }
 
     /// Requests answered, or connections opened, whichever are more.

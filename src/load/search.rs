@@ -15,8 +15,11 @@ const FIRST: f64 = 1000.0;
 const CLOSE: f64 = 1.05;
 /// Most trials.
 const TRIALS: usize = 40;
-/// Of what was due, so much must have been begun in time.
+/// Of what was due, so much must have been done.
 const KEPT_UP: f64 = 0.99;
+/// What was due and not begun at the end must have been due for less than this, in seconds: the end
+/// may be noticed late.
+const LATE: f64 = 0.001;
 
 /// One trial.
 struct Trial {
@@ -71,6 +74,7 @@ pub fn run(job: &Job<'_>) -> Result<ExitCode> {
                     "requests": trial.outcome.progress.requests,
                     "connections": trial.outcome.progress.connections,
                     "errors": trial.outcome.progress.errors,
+                    "backlog": trial.outcome.progress.backlog,
                 })
             })
             .collect();
@@ -98,7 +102,9 @@ pub fn run(job: &Job<'_>) -> Result<ExitCode> {
 /// Whether all was answered, nothing was lost, and the rate was kept.
 fn is_carried(outcome: &Outcome, rate: f64) -> bool {
     let due = rate * outcome.lasted;
-    outcome.is_without_loss() && outcome.most_done() as f64 >= KEPT_UP * due
+    outcome.is_without_loss()
+        && outcome.done() as f64 >= KEPT_UP * due
+        && outcome.progress.backlog as f64 <= LATE * rate
 }
 
 fn print_line(rate: f64, carried: bool, outcome: &Outcome) {
@@ -111,9 +117,41 @@ fn print_line(rate: f64, carried: bool, outcome: &Outcome) {
         "{:>10} {:>8} {:>11} {lost:>9} {:>9} {:>9} {:>8}",
         short(rate),
         if carried { "yes" } else { "no" },
-        short(outcome.most_done() as f64 / outcome.lasted.max(1e-9)),
+        short(outcome.done() as f64 / outcome.lasted.max(1e-9)),
         reached.errors,
         reached.backlog,
         super::progress::time(outcome.latency.value_at_quantile(0.99) as f64),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_carried;
+    use crate::load::outcome::{Outcome, Reached};
+
+    /// Of connections of three requests and of requests over few connections, in ten seconds.
+    #[test]
+    fn a_rate_is_carried_if_what_was_due_was_done() {
+        let outcome = |of_connections, connections, requests, backlog| Outcome {
+            progress: Reached {
+                connections,
+                requests,
+                backlog,
+                ..Reached::default()
+            },
+            lasted: 10.0,
+            of_connections,
+            latency: stateless::client::histogram(),
+            seconds: Vec::new(),
+            details: None,
+        };
+        assert!(is_carried(&outcome(true, 10_000, 30_000, 0), 1_000.0));
+        // Half of the connections have more requests than there were to be connections.
+        assert!(!is_carried(&outcome(true, 5_000, 15_000, 0), 1_000.0));
+        assert!(is_carried(&outcome(false, 100, 10_000, 0), 1_000.0));
+        assert!(!is_carried(&outcome(false, 10_000, 5_000, 0), 1_000.0));
+        // It did not keep up, and was late by a twentieth of a second in the end.
+        assert!(!is_carried(&outcome(true, 9_950, 29_850, 50), 1_000.0));
+        assert!(is_carried(&outcome(true, 9_999, 29_997, 1), 1_000.0));
+    }
 }

@@ -65,6 +65,7 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
         progress: progress_at_end,
         // With -n it ends when all is begun.
         lasted: load.duration.as_secs_f64().min(outcome.due as f64 / rate),
+        of_connections: false,
         latency,
         seconds: clock.seconds,
         details: None,

@@ -85,8 +85,10 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
     let stop = OwnedFd::from(crate::stop::signals()?);
     // Without this the kernel may let us sleep 50 µs longer than asked.
     rustix::thread::set_current_timer_slack(std::num::NonZero::new(1))?;
+    let of_connections = matches!(plan.due, Due::Connections(_));
     let runner = Runner::new(device, client, frames, plan, now());
     drive(runner, &addressing, &stop, progress).map(|mut outcome| {
+        outcome.of_connections = of_connections;
         if let Some(details) = &mut outcome.details {
             details.seed = args.seed.unwrap_or(seed);
         }
@@ -142,6 +144,7 @@ fn drive(
             ..reached
         },
         lasted: runner.lasted_ns(end) as f64 / 1e9,
+        of_connections: false,
         latency: client.latency().clone(),
         seconds: clock.seconds,
         details: Some(Details {
@@ -202,16 +205,7 @@ fn describe(job: &Job<'_>, way: &Way, rate: Option<f64>) -> Result<(Config, Plan
     let most = Client::most_requests(&requests);
     let per_connection = args.per_connection().unwrap_or(most);
     let sources = sources(args, way)?;
-    let per_request = args.rate.or(rate.filter(|_| per_connection == most));
-    let per_connection_rate = args.conn_rate.or(rate.filter(|_| per_connection != most));
-    let due = match (per_request, per_connection_rate) {
-        _ if rate.is_some() && per_connection == 1 => Due::Connections(rate.unwrap_or(1.0)),
-        // A connection for each request: both rates are one.
-        (Some(rate), _) if per_connection == 1 => Due::Connections(rate),
-        (Some(rate), _) => Due::Requests(rate),
-        (None, Some(rate)) => Due::Connections(rate),
-        (None, None) => Due::AsTheyReturn,
-    };
+    let due = due((args.rate, args.conn_rate), rate, per_connection, most);
     let default = match due {
         Due::AsTheyReturn => CONNECTIONS,
         _ => u64::MAX,
@@ -261,6 +255,29 @@ fn describe(job: &Job<'_>, way: &Way, rate: Option<f64>) -> Result<(Config, Plan
         retry_ns: nanos(args.retry()),
     };
     Ok((config, plan))
+}
+
+/// What is due at the rates of requests and connections that are asked for; instead of them at the one
+/// that is tried, which is of the same, or of connections where those have so many requests.
+fn due(
+    (requests, connections): (Option<f64>, Option<f64>),
+    tried: Option<f64>,
+    per_connection: u32,
+    most: u32,
+) -> Due {
+    let of_requests = requests.is_some() || (connections.is_none() && per_connection == most);
+    let (requests, connections) = match tried {
+        Some(_) if of_requests => (tried, None),
+        Some(_) => (None, tried),
+        None => (requests, connections),
+    };
+    match (requests, connections) {
+        // A connection for each request: both rates are one.
+        (Some(rate), _) if per_connection == 1 => Due::Connections(rate),
+        (Some(rate), _) => Due::Requests(rate),
+        (None, Some(rate)) => Due::Connections(rate),
+        (None, None) => Due::AsTheyReturn,
+    }
 }
 
 fn sources(args: &Args, way: &Way) -> Result<Sources> {
@@ -360,7 +377,25 @@ fn random() -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_peer;
+    use super::{Due, due, is_peer};
+
+    #[test]
+    fn what_is_tried_is_what_was_asked_for_at_another_rate() {
+        let most = 1_000;
+        let both = (None, None);
+        assert_eq!(due(both, None, most, most), Due::AsTheyReturn);
+        assert_eq!(due((Some(5.0), None), None, 3, most), Due::Requests(5.0));
+        assert_eq!(due((Some(5.0), None), None, 1, most), Due::Connections(5.0));
+        assert_eq!(due((None, Some(5.0)), None, 3, most), Due::Connections(5.0));
+        for per_connection in [3, most] {
+            let tried = |rates| due(rates, Some(7.0), per_connection, most);
+            assert_eq!(tried((Some(5.0), None)), Due::Requests(7.0));
+            assert_eq!(tried((None, Some(5.0))), Due::Connections(7.0));
+        }
+        assert_eq!(due(both, Some(7.0), 3, most), Due::Connections(7.0));
+        assert_eq!(due(both, Some(7.0), most, most), Due::Requests(7.0));
+        assert_eq!(due(both, Some(7.0), 1, most), Due::Connections(7.0));
+    }
 
     #[test]
     fn the_peer_of_a_responder_is_found_in_its_command() {
