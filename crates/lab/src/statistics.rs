@@ -1,5 +1,7 @@
 //! Statistics for a few noisy rounds: medians, ratios of paired rounds, and how far to trust them.
 
+use crate::experiment::analysis::{Interval, interval};
+
 /// The median; the mean of the middle two if their number is even. `None` of nothing.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -51,14 +53,14 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
 
 /// The ratio `numerators[i] / denominators[i]` over paired rounds, with its spread. Pairing takes
 /// out what drifts slowly: the two of a pair ran one after the other. `None` without pairs.
-pub fn paired_ratio(numerators: &[f64], denominators: &[f64]) -> Option<Estimate> {
+pub fn paired_ratio(numerators: &[f64], denominators: &[f64]) -> Option<Interval> {
     let ratios: Vec<f64> = numerators
         .iter()
         .zip(denominators)
         .filter(|(_, denominator)| **denominator != 0.0)
         .map(|(numerator, denominator)| numerator / denominator)
         .collect();
-    estimate(&ratios)
+    interval(&ratios)
 }
 
 /// SplitMix64: enough randomness for drawing rounds.

@@ -48,6 +48,35 @@ pub fn interval(values: &[f64]) -> Option<Interval> {
 }
 
 impl Interval {
+    /// With which probability the true median is in it; unknown of one value.
+    pub fn coverage(&self) -> Option<f64> {
+        match self.rounds {
+            0 | 1 => None,
+            few if few < ENOUGH => Some(1.0 - 0.5_f64.powi(few as i32 - 1)),
+            _ => Some(0.95),
+        }
+    }
+
+    /// From where to where, with so many digits, and with which probability; nothing of one value,
+    /// which says nothing of others.
+    pub fn shown(&self, digits: usize) -> String {
+        let (low, high) = (self.low, self.high);
+        self.coverage().map_or_else(String::new, |coverage| {
+            let percent = (100.0 * coverage).round();
+            format!("{low:.digits$} to {high:.digits$} ({percent} %)")
+        })
+    }
+
+    /// As JSON; the ends of one value are not known.
+    pub fn ends(&self) -> [Option<f64>; 3] {
+        let coverage = self.coverage();
+        [
+            coverage.map(|_| self.low),
+            coverage.map(|_| self.high),
+            coverage,
+        ]
+    }
+
     /// How far it reaches from the median, as a part of the median. Infinite for a median of zero
     /// with an interval, and for a single value, of which nobody knows how far to trust it.
     pub fn reach(&self) -> f64 {
@@ -352,6 +381,17 @@ mod tests {
         assert_eq!(interval(&[5.0]).unwrap().reach(), f64::INFINITY);
         let many = interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]).unwrap();
         assert!(many.low > 1.0 && many.high < 9.0, "{many:?}");
+    }
+
+    #[test]
+    fn an_interval_says_how_sure_it_is() {
+        let shown = |values: &[f64]| interval(values).unwrap().shown(2);
+        assert_eq!(shown(&[1.02]), "");
+        assert_eq!(interval(&[1.02]).unwrap().ends(), [None; 3]);
+        assert_eq!(shown(&[1.02, 1.0]), "1.00 to 1.02 (50 %)");
+        assert_eq!(shown(&[1.02, 1.0, 0.9]), "0.90 to 1.02 (75 %)");
+        assert_eq!(shown(&[1.0; 5]), "1.00 to 1.00 (94 %)");
+        assert_eq!(shown(&[1.0; 6]), "1.00 to 1.00 (95 %)");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What was measured: goodput by loss, and the ratio with its spread.
 
 use super::{Congestion, Found, Plan};
+use crate::experiment::analysis::Interval;
 use crate::machine;
-use crate::statistics::{Estimate, median, paired_ratio};
+use crate::statistics::{median, paired_ratio};
 use crate::table::Table;
 use serde_json::{Value, json};
 use std::fmt;
@@ -24,7 +25,7 @@ struct Series {
 }
 
 impl Series {
-    fn ratio(&self) -> Option<Estimate> {
+    fn ratio(&self) -> Option<Interval> {
         paired_ratio(&self.goodput[1], &self.goodput[0])
     }
 
@@ -113,8 +114,9 @@ impl Report {
                     "kernel_lost": series.lost[0],
                     "engine_lost": series.lost[1],
                     "ratio": ratio.map(|ratio| ratio.median),
-                    "ratio_low": ratio.map(|ratio| ratio.low),
-                    "ratio_high": ratio.map(|ratio| ratio.high),
+                    "ratio_low": ratio.and_then(|ratio| ratio.ends()[0]),
+                    "ratio_high": ratio.and_then(|ratio| ratio.ends()[1]),
+                    "ratio_coverage": ratio.and_then(|ratio| ratio.ends()[2]),
                     "goal": series.goal(self.congestion, self.in_bursts),
                 })
             })
@@ -131,7 +133,7 @@ impl fmt::Display for Report {
             "kernel Mbit/s",
             "engine Mbit/s",
             "engine/kernel",
-            "95 % interval",
+            "interval",
             "goal",
             "",
         ]);
@@ -144,9 +146,7 @@ impl fmt::Display for Report {
                 figure(&series.goodput[0]),
                 figure(&series.goodput[1]),
                 ratio.map_or_else(String::new, |ratio| format!("{:.2}", ratio.median)),
-                ratio.map_or_else(String::new, |ratio| {
-                    format!("{:.2} to {:.2}", ratio.low, ratio.high)
-                }),
+                ratio.map_or_else(String::new, |ratio| ratio.shown(2)),
                 goal.map_or_else(String::new, |goal| format!("at least {goal}")),
                 match goal.zip(ratio) {
                     Some((goal, ratio)) if ratio.median >= goal => "met".into(),

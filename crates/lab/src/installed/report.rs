@@ -1,8 +1,9 @@
 //! What was measured, of every subject, and how it compares with the kernel's.
 
 use super::Plan;
+use crate::experiment::analysis::Interval;
 use crate::machine;
-use crate::statistics::{Estimate, median, paired_ratio};
+use crate::statistics::{median, paired_ratio};
 use crate::table::{Table, figure};
 use serde_json::{Value, json};
 use std::fmt;
@@ -48,7 +49,7 @@ struct Series {
 
 impl Series {
     /// A subject over the kernel, round by round.
-    fn ratio(&self, subject: usize) -> Option<Estimate> {
+    fn ratio(&self, subject: usize) -> Option<Interval> {
         paired_ratio(&self.values[subject], &self.values[KERNEL])
     }
 }
@@ -127,8 +128,9 @@ impl Report {
                     let value = json!({
                         "rounds": series.values[index],
                         "ratio": ratio.map(|ratio| ratio.median),
-                        "ratio_low": ratio.map(|ratio| ratio.low),
-                        "ratio_high": ratio.map(|ratio| ratio.high),
+                        "ratio_low": ratio.and_then(|ratio| ratio.ends()[0]),
+                        "ratio_high": ratio.and_then(|ratio| ratio.ends()[1]),
+                        "ratio_coverage": ratio.and_then(|ratio| ratio.ends()[2]),
                     });
                     (name.clone(), value)
                 });
@@ -155,7 +157,7 @@ impl fmt::Display for Report {
         headings.push(String::new());
         for &index in &engines {
             headings.push(format!("{}/kernel", self.subjects[index]));
-            headings.push("95 % interval".into());
+            headings.push("interval".into());
         }
         let mut table = Table::new(headings);
         let mut case = "";
@@ -170,9 +172,7 @@ impl fmt::Display for Report {
             for &index in &engines {
                 let ratio = series.ratio(index);
                 row.push(ratio.map_or_else(String::new, |ratio| format!("{:.2}", ratio.median)));
-                row.push(ratio.map_or_else(String::new, |ratio| {
-                    format!("{:.2} to {:.2}", ratio.low, ratio.high)
-                }));
+                row.push(ratio.map_or_else(String::new, |ratio| ratio.shown(2)));
             }
             table.row(row);
         }
@@ -224,6 +224,25 @@ mod tests {
         let engine = &json["series"][0]["subjects"]["engine"];
         assert_eq!(engine["ratio"], 2.0);
         assert_eq!(engine["rounds"], json!([2.0, 6.0]));
+    }
+
+    /// One round has no interval, and two have one of which the half is true.
+    #[test]
+    fn intervals_say_how_sure_they_are() {
+        let text = report().to_string();
+        assert!(text.contains("2.00 to 2.00 (50 %)"), "{text}");
+        let mut once = report();
+        for series in &mut once.series {
+            series
+                .values
+                .iter_mut()
+                .for_each(|values| values.truncate(1));
+        }
+        let text = once.to_string();
+        assert!(!text.contains(" to "), "{text}");
+        let engine = &once.to_json()["series"][0]["subjects"]["engine"];
+        assert_eq!(engine["ratio"], 2.0);
+        assert!(engine["ratio_low"].is_null(), "{engine}");
     }
 
     #[test]

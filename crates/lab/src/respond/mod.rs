@@ -203,12 +203,8 @@ impl fmt::Display for Report {
         let names = [("keep-alive", "1.8"), ("close", "4")];
         for ((name, goal), rates) in names.into_iter().zip(&self.rates) {
             let figure = |values: &[f64]| format!("{:.0}", median(values).unwrap_or(0.0));
-            let ratio = paired_ratio(&rates[1], &rates[0]).map(|ratio| {
-                format!(
-                    "{:.2} ({:.2} to {:.2})",
-                    ratio.median, ratio.low, ratio.high
-                )
-            });
+            let ratio = paired_ratio(&rates[1], &rates[0])
+                .map(|ratio| format!("{:.2} {}", ratio.median, ratio.shown(2)));
             table.row([
                 name.to_string(),
                 figure(&rates[0]),

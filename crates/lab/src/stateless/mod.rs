@@ -9,8 +9,9 @@
 mod bare;
 
 use crate::cores;
+use crate::experiment::analysis::Interval;
 use crate::process::Process;
-use crate::statistics::{Estimate, estimate, paired_ratio};
+use crate::statistics::{median, paired_ratio};
 use crate::table::Table;
 use crate::tool;
 use crate::world::{Side, World};
@@ -337,7 +338,7 @@ impl Series {
     /// The median over the rounds.
     fn median(&self, of: impl Fn(&Counted) -> f64) -> Option<f64> {
         let values: Vec<f64> = self.counted.iter().map(of).collect();
-        estimate(&values).map(|value| value.median)
+        median(&values)
     }
 }
 
@@ -349,7 +350,7 @@ fn allowed(series: &Series) -> Vec<f64> {
 }
 
 /// The share of that which is reached, round by round.
-fn share(series: &Series) -> Option<Estimate> {
+fn share(series: &Series) -> Option<Interval> {
     paired_ratio(&series.requests, &allowed(series))
 }
 
@@ -363,7 +364,7 @@ impl fmt::Display for Report {
             "requests/s",
             "connections/s",
             "share",
-            "95 %",
+            "interval",
             "goal",
             "frames out",
             "in",
@@ -376,7 +377,7 @@ impl fmt::Display for Report {
         table.left(1);
         for series in &self.series {
             let median = |values: &[f64]| {
-                estimate(values).map_or(String::new(), |value| format!("{:.0}", value.median))
+                median(values).map_or(String::new(), |value| format!("{value:.0}"))
             };
             let each = |digits: usize, of: fn(&Counted) -> f64| {
                 let value = series.median(of);
@@ -391,9 +392,7 @@ impl fmt::Display for Report {
                 median(&series.requests),
                 median(&series.connections),
                 share.map_or(String::new(), |share| format!("{:.2}", share.median)),
-                share.map_or(String::new(), |share| {
-                    format!("{:.2}–{:.2}", share.low, share.high)
-                }),
+                share.map_or(String::new(), |share| share.shown(2)),
                 format!("≥ {GOAL}"),
                 each(2, |one| one.frames_out),
                 each(2, |one| one.frames_in),
