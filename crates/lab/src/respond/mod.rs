@@ -10,6 +10,7 @@ use crate::table::Table;
 use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
+use aya::sys::{Stats, enable_stats};
 pub use responder::Plan;
 use responder::{PORT, start_with};
 use serde_json::{Value, json};
@@ -17,9 +18,6 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// The file that has the kernel count the run time of BPF programs.
-const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 /// What was measured.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +104,8 @@ impl Pair {
     /// frames pass. Counting costs something itself, so it is on in a measurement of its own.
     pub fn cost(&self, window: Duration) -> Result<Option<(f64, f64)>> {
         let responder = start_with(&self.binary, &self.world, &["-q"])?;
-        let counting = Counting::start()?;
+        // The kernel counts as long as somebody has the descriptor, and no longer, however we end.
+        let counting = enable_stats(Stats::RunTime)?;
         self.wrk(&target(), false, window)?;
         let mut costs = costs(responder.id())?;
         drop(counting);
@@ -142,24 +141,6 @@ const ENDING: Duration = Duration::from_secs(5);
 
 fn target() -> String {
     format!("{}:{PORT}/", Side::Server.ipv4())
-}
-
-/// Has the kernel count, as long as it lives.
-struct Counting(String);
-
-impl Counting {
-    fn start() -> Result<Self> {
-        let before = fs::read_to_string(SWITCH).with_context(|| SWITCH.to_string())?;
-        fs::write(SWITCH, "1").with_context(|| SWITCH.to_string())?;
-        Ok(Self(before))
-    }
-}
-
-impl Drop for Counting {
-    fn drop(&mut self) {
-        // If it cannot be switched back, counting goes on; that costs some nanoseconds a run.
-        let _ = fs::write(SWITCH, self.0.trim());
-    }
 }
 
 /// Nanoseconds of a run of every program that a process holds and that ran often: the kernel tells
