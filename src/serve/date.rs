@@ -2,7 +2,7 @@
 
 use super::condition::whole_seconds;
 use std::cell::RefCell;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 thread_local! {
     /// The second that was last written, and how.
@@ -20,10 +20,33 @@ pub fn with<R>(now: SystemTime, take: impl FnOnce(&str) -> R) -> R {
     })
 }
 
+/// The first second of the year 10000, which four digits do not tell.
+const LAST_YEAR: Duration = Duration::from_secs(253_402_300_800);
+
+/// The date of a file; none, if HTTP cannot write it. Anybody who may write a file may give it any.
+pub fn of_file(changed: SystemTime) -> Option<String> {
+    let since = changed.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    (since < LAST_YEAR).then(|| httpdate::fmt_http_date(changed))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::with;
+    use super::{of_file, with};
     use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_file_of_a_year_that_http_cannot_write_has_no_date() {
+        let at = |seconds| of_file(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0).unwrap(), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(
+            at(253_402_300_799).unwrap(),
+            "Fri, 31 Dec 9999 23:59:59 GMT"
+        );
+        assert_eq!(at(253_402_300_800), None);
+        assert_eq!(at(1 << 40), None);
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(of_file(before), None);
+    }
 
     #[test]
     fn each_second_is_another_date() {

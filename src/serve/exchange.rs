@@ -2,6 +2,7 @@
 //! sockets nor the file system; files come from a [`Site`].
 
 use super::condition::{self, Validators, Verdict};
+use super::date;
 use super::path;
 use super::range::{self, Asked, ByteRange};
 use super::request::{self, MAX_HEAD, Method, Refused, Request};
@@ -51,8 +52,10 @@ struct FileFacts {
 impl<F> FileInfo<F> {
     /// A file of so many bytes, in this state, of this media type.
     pub fn new(file: F, length: u64, validators: Validators, content_type: String) -> Self {
-        let modified = httpdate::fmt_http_date(validators.modified);
-        let state = format!("ETag: {}\r\nLast-Modified: {modified}\r\n", validators.etag);
+        let mut state = format!("ETag: {}\r\n", validators.etag);
+        if let Some(modified) = date::of_file(validators.modified) {
+            state += &format!("Last-Modified: {modified}\r\n");
+        }
         let whole = format!(
             "{state}Accept-Ranges: bytes\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n"
         );

@@ -61,7 +61,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     uploads: Option<PathBuf>,
     /// The largest file that is stored, in megabytes
-    #[arg(long, value_name = "MB", default_value_t = 1024, requires = "uploads")]
+    #[arg(long, value_name = "MB", default_value_t = 1024, requires = "uploads",
+          value_parser = clap::value_parser!(u64).range(..=1 << 40))]
     upload_limit: u64,
     /// Print a line for each request
     #[arg(long)]
@@ -70,12 +71,17 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     max_connections: usize,
     /// Seconds that a connection may be silent between requests
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(..=YEAR))]
     idle_timeout: u64,
     /// Seconds that connections have to end once the server is told to stop
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(..=YEAR))]
     drain: u64,
 }
+
+/// Seconds of a year: nobody waits longer, and a clock ends somewhere.
+const YEAR: u64 = 365 * 86_400;
 
 /// Seconds for the head of a request, from its first byte on.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
