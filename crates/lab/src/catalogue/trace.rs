@@ -134,6 +134,14 @@ impl Bench for Trace {
                 self.replay.left_out
             ));
         }
+        if self.replay.too_many > 0 {
+            sample.notes.push(format!(
+                "{} lines of the log are not replayed because they ask for something new: {} different \
+                 requests are told apart",
+                self.replay.too_many,
+                self.replay.requests.len()
+            ));
+        }
         Ok(sample)
     }
 }

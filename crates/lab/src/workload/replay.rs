@@ -37,11 +37,19 @@ pub struct Replay {
     pub at: Vec<f64>,
     /// Lines that are not replayed: no GET, other statuses, and what is too large or too much.
     pub left_out: usize,
+    /// Lines that are not replayed because they ask for something new, and there are as many different
+    /// requests as can be told apart.
+    pub too_many: usize,
 }
 
 impl Replay {
     /// Of a log. Its times are whole seconds: the requests of a second are spread over it evenly.
     pub fn of(log: &Log) -> Self {
+        Self::of_at_most(log, REQUESTS)
+    }
+
+    /// With so many different requests at most.
+    fn of_at_most(log: &Log, most: usize) -> Self {
         let mut replay = Self {
             left_out: log.left_out,
             ..Self::default()
@@ -57,8 +65,19 @@ impl Replay {
                 (_, None) => logged.bytes,
             };
             let fits = logged.bytes <= LARGEST && bytes + grown <= MOST;
-            if !matches!(logged.status, 200 | 304 | 404) || !fits || known.len() >= REQUESTS {
+            if !matches!(logged.status, 200 | 304 | 404) || !fits {
                 replay.left_out += 1;
+                continue;
+            }
+            // What is known already can always be asked for again.
+            let object = objects.get(logged.path.as_str()).copied();
+            let is_known = match logged.status {
+                404 => known.contains_key(&Request::Missing),
+                304 => object.is_some_and(|at| known.contains_key(&Request::Unchanged(at))),
+                _ => object.is_some_and(|at| known.contains_key(&Request::Object(at))),
+            };
+            if !is_known && known.len() >= most {
+                replay.too_many += 1;
                 continue;
             }
             let request = if logged.status == 404 {
@@ -161,6 +180,16 @@ mod tests {
         );
         assert_eq!(replay.order, [0, 1, 2, 1, 3, 1]);
         assert_eq!(replay.left_out, 2);
+    }
+
+    #[test]
+    fn where_no_new_request_fits_the_known_ones_go_on() {
+        let replay = Replay::of_at_most(&Log::read(TEXT, 1.0), 2);
+        // /a and /b of 200; the 304 of /a and the 404 would be others.
+        assert_eq!(replay.requests, [Request::Object(0), Request::Object(1)]);
+        assert_eq!(replay.order, [0, 1, 1, 1]);
+        assert_eq!((replay.left_out, replay.too_many), (2, 2));
+        assert_eq!(Replay::of(&Log::read(TEXT, 1.0)).too_many, 0);
     }
 
     #[test]
