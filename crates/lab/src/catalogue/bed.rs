@@ -207,6 +207,8 @@ impl Bed {
     }
 }
 
+/// Of the connections of a sample so many must be on the engine for it to be one of the engine.
+const ON_ENGINE: f64 = 0.99;
 /// What an account calls the processes that serve.
 pub const SERVER: &str = "server";
 /// What it calls the engine.
@@ -232,6 +234,19 @@ impl Cost {
         self.spent.of(ENGINE)
     }
 
+    /// What a reader should know if not all of so many connections were on the engine: what is called the
+    /// engine's was the kernel's then.
+    pub fn beside_engine(&self, made: f64) -> Option<String> {
+        let engine = self.spent.engine.as_ref()?;
+        (engine.accepted < ON_ENGINE * made).then(|| {
+            format!(
+                "the engine was not the engine: of {made:.0} connections {:.0} came to it, and the others \
+                 were on the kernel",
+                engine.accepted
+            )
+        })
+    }
+
     /// CPU time of the machine, everything that runs on it included.
     pub fn machine(&self) -> Duration {
         self.spent.machine()
@@ -252,4 +267,44 @@ impl Cost {
 pub fn write_file(path: &Path, size: usize) -> Result<()> {
     let bytes: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cost;
+    use crate::sampler::account::{Engine, Spent};
+    use crate::sampler::cores::Cores;
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    fn cost(accepted: Option<f64>) -> Cost {
+        let engine = accepted.map(|accepted| Engine {
+            busy: 0.0,
+            looking: 0.0,
+            asleep: 0.0,
+            batch: 0.0,
+            empty: 0.0,
+            accepted,
+        });
+        Cost {
+            spent: Spent {
+                passed: Duration::from_secs(1),
+                cores: Cores::default(),
+                processes: BTreeMap::default(),
+                engine,
+            },
+            client: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn an_engine_that_connections_went_around_is_noted() {
+        assert_eq!(cost(Some(1_000.0)).beside_engine(1_000.0), None);
+        assert_eq!(cost(Some(990.0)).beside_engine(1_000.0), None);
+        let note = cost(Some(989.0)).beside_engine(1_000.0).unwrap();
+        assert!(note.contains("of 1000 connections 989"), "{note}");
+        assert!(cost(Some(0.0)).beside_engine(32.0).is_some());
+        // On the kernel's bed there is none to go by.
+        assert_eq!(cost(None).beside_engine(1_000.0), None);
+    }
 }

@@ -146,6 +146,8 @@ impl Bench for Breakdown {
         if whose.engine.is_some() {
             sample = sample.with(RUN_ENGINE, part(cost.engine()));
         }
+        let made = wrk::connections(rate, CONNECTIONS, *close, at.window);
+        sample.notes.extend(cost.beside_engine(made));
         match looks {
             Ok(looks) if looks.serving() > 0 => {
                 for (measure, classes) in BY_PERF {

@@ -237,6 +237,8 @@ impl Bench for Loads {
             .with(RATE, outcome.rate())
             .with(HIGH, outcome.latency.value_at_quantile(0.99) as f64 / 1e6)
             .by(cost.limits(outcome.window));
+        let connections = outcome.connections as f64;
+        sample.notes.extend(cost.beside_engine(connections));
         let lost = outcome.failed + outcome.unanswered();
         if lost > 0 {
             sample.notes.push(format!(

@@ -202,6 +202,8 @@ pub fn sample(outcome: &Outcome, cost: &Cost) -> Sample {
         let median = outcome.latency.value_at_quantile(0.5) as f64 / 1e6;
         sample = sample.with(TIME, median);
     }
+    let connections = outcome.connections as f64;
+    sample.notes.extend(cost.beside_engine(connections));
     if outcome.failed > 0 {
         let failed = outcome.failed;
         let note = format!("{failed} of {} requests failed", outcome.due);

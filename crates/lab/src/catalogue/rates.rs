@@ -153,13 +153,16 @@ impl Bench for Rates {
         let server = Side::Server.ipv4().to_string();
         let (found, cost) = bed.account(|| httperf::run(bed, &server, PORT, asked))?;
         let due = f64::from(asked.connections * asked.requests);
-        let sample = Sample::default()
+        let mut sample = Sample::default()
             .with(REPLIES, found.replies / found.took)
             .with(TIME, found.reply_ms)
             .with(CONNECT, found.connect_ms)
             .with(ERRORS, 100.0 * (due - found.replies).max(0.0) / due)
             .with(BYTES, found.kilobytes)
             .by(found.client(rate));
+        // As many at least as their answers need.
+        let made = (found.replies / f64::from(REQUESTS)).floor();
+        sample.notes.extend(cost.beside_engine(made));
         Ok(with_shares(sample, &cost))
     }
 }

@@ -159,6 +159,8 @@ impl Bench for Strength {
         if bed.engine_process().is_some() {
             sample = sample.with(ENGINE, percent(cost.engine()));
         }
+        let made = wrk::connections(rate, CONNECTIONS, *close, at.window);
+        sample.notes.extend(cost.beside_engine(made));
         Ok(sample)
     }
 }

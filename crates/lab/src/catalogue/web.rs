@@ -208,7 +208,9 @@ pub(super) fn measure(bed: &Bed, asked: &Asked, window: Duration) -> Result<Samp
     let url = format!("http://{}{}", Nginx::address(), asked.path);
     let (rate, cost) = bed.account(|| wrk::run(bed, &url, CONNECTIONS, asked.close, window))?;
     let client = cost.limits(window);
-    let sample = Sample::default().with(THROUGHPUT, rate).by(client);
+    let mut sample = Sample::default().with(THROUGHPUT, rate).by(client);
+    let made = wrk::connections(rate, CONNECTIONS, asked.close, window);
+    sample.notes.extend(cost.beside_engine(made));
     at_a_rate(bed, asked, window, sample)
 }
 
@@ -250,6 +252,8 @@ pub(super) fn told(
         let latency = outcome.latency.value_at_quantile(quantile) as f64 / 1e3;
         sample = sample.with(name, latency);
     }
+    let connections = outcome.connections as f64;
+    sample.notes.extend(cost.beside_engine(connections));
     let lost = outcome.failed + outcome.unanswered();
     if lost > 0 {
         sample.notes.push(format!(

@@ -30,6 +30,14 @@ pub fn run_told(
     read(&printed).with_context(|| format!("wrk said: {printed}"))
 }
 
+/// Connections that it has made, at least, to reach so many requests a second.
+pub fn connections(rate: f64, at_once: usize, close: bool, window: Duration) -> f64 {
+    match close {
+        true => rate * window.as_secs().max(1) as f64,
+        false => at_once as f64,
+    }
+}
+
 /// Requests a second, from what wrk prints; an error if any request failed.
 pub fn read(printed: &str) -> Result<f64> {
     if let Some(errors) = printed

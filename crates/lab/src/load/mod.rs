@@ -69,6 +69,8 @@ pub struct Outcome {
     /// Requests that were due and had no connection to be sent over: now, while more become due, and
     /// then when the last was.
     pub backlog: u64,
+    /// Connections that were there and of use: those that stay, or each that a whole response came by.
+    pub connections: u64,
     /// Of those answered, the ones that were within the window.
     pub in_time: u64,
     /// The window: how long requests were due. What is a part of a time is a part of this one; the
@@ -204,6 +206,7 @@ impl<'a> Client<'a> {
                 latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
                 bytes: 0,
                 backlog: 0,
+                connections: 0,
                 in_time: 0,
                 window: Duration::ZERO,
                 took: Duration::ZERO,
@@ -215,6 +218,7 @@ impl<'a> Client<'a> {
                     .open_now(&client.epoll, index, load.server)
                     .with_context(|| format!("cannot connect to {}", load.server))?;
             }
+            client.outcome.connections = load.connections as u64;
         }
         Ok(client)
     }
@@ -315,6 +319,7 @@ impl<'a> Client<'a> {
         };
         self.outcome.bytes += progress.bytes;
         if let Some((status, due)) = progress.answered {
+            self.outcome.connections += u64::from(self.load.close);
             let wanted = self.asked.wanted.get(usize::from(self.asking[index]));
             if status == *wanted.unwrap_or(&200) {
                 let latency = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -406,6 +411,7 @@ mod tests {
             .unwrap();
             assert_eq!((outcome.due, outcome.answered), (50, 50), "close: {close}");
             assert_eq!(outcome.latency.len(), 50);
+            assert_eq!(outcome.connections, if close { 50 } else { 4 });
         }
     }
 

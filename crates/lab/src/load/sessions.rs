@@ -73,6 +73,7 @@ impl Sessions {
                 latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
                 bytes: 0,
                 backlog: 0,
+                connections: 0,
                 in_time: 0,
                 window: Duration::ZERO,
                 took: Duration::ZERO,
@@ -162,6 +163,7 @@ impl Client<'_> {
             }
         }
         self.outcome.took = self.last.saturating_duration_since(started);
+        self.outcome.connections = self.outcome.answered / each;
         Ok(())
     }
 

@@ -64,6 +64,8 @@ pub struct Engine {
     pub batch: f64,
     /// The part of turns that found nothing, from 0 to 1.
     pub empty: f64,
+    /// Connections that came to it.
+    pub accepted: f64,
 }
 
 impl Account {
@@ -157,6 +159,7 @@ fn engine(now: &[Counter], then: &[Counter]) -> Engine {
         asleep: since("worker_seconds", Some("sleep")),
         batch: part(since("rx_frames", None), since("rx_batches", None)),
         empty: part(since("empty_turns", None), since("turns", None)),
+        accepted: since("tcp_passive_opens", None),
     }
 }
 
@@ -185,6 +188,7 @@ mod tests {
                 counter("worker_seconds", "spin", 2.0 * scale),
                 counter("worker_seconds", "sleep", 3.0 * scale),
                 counter("turns", "", 100.0 * scale),
+                counter("tcp_passive_opens", "", 7.0 * scale),
                 counter("empty_turns", "", 25.0 * scale),
                 counter("rx_batches", "", 50.0 * scale),
                 counter("rx_frames", "0", 150.0 * scale),
@@ -194,6 +198,7 @@ mod tests {
         let found = engine(&at(3.0), &at(1.0));
         assert_eq!((found.busy, found.looking, found.asleep), (2.0, 4.0, 6.0));
         assert_eq!((found.batch, found.empty), (4.0, 0.25));
+        assert_eq!(found.accepted, 14.0);
         let idle = engine(&at(1.0), &at(1.0));
         assert_eq!((idle.batch, idle.empty), (0.0, 0.0));
     }

@@ -6,6 +6,7 @@ use super::super::prime::prime;
 use super::super::web::{
     self, CONNECTIONS, ENGINE_CPU, LATENCIES, MACHINE_CPU, MEDIAN, SERVER_CPU, THROUGHPUT,
 };
+use super::super::wrk;
 use super::super::{Entry, Extent, Setup};
 use super::web_server::{ALL, Beds, EAGER, KERNEL, SETUP, SUBJECTS, VARIANTS};
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited};
@@ -190,9 +191,11 @@ impl Bench for Variants {
             .start(&self.setup, at.subject, name, &place, &[])?;
         let saturate = || server.saturate(size, CONNECTIONS, close, at.window);
         let (throughput, cost) = server.account(saturate)?;
-        let sample = Sample::default()
+        let mut sample = Sample::default()
             .with(THROUGHPUT, throughput)
             .by(cost.limits(at.window));
+        let made = wrk::connections(throughput, CONNECTIONS, close, at.window);
+        sample.notes.extend(cost.beside_engine(made));
         let load = load(close, rates[usize::from(!close)], at.window);
         let asked = server.asked(size, close);
         let (outcome, cost) = server.account_closing(|closed| {
