@@ -41,9 +41,10 @@ enum Experiment {
 /// What a user gets who sets nothing: nginx, memcached, redis and sockperf on the kernel and on the engine
 ///
 /// Nothing is pinned, every setting is the default. All are measured in turn, several rounds; the
-/// table shows medians, and the ratio to the kernel's with its 95 % bootstrap interval. The floor is
-/// the stateless responder under the same load: what the client alone costs. At a rate, latency
-/// counts from when a request was due. Needs root, nginx and wrk.
+/// table shows medians, and the ratio to the kernel's with its interval and the probability that the
+/// true one is in it. The floor is the stateless responder under the same load: what the client alone
+/// costs. At a rate, latency counts from when a request was due. A measurement that fails is a note;
+/// Ctrl-C ends it with what it has. Needs root, nginx and wrk.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  sudo outboard lab installed --quick --only nginx")]
 struct Installed {
@@ -76,7 +77,7 @@ struct Installed {
 /// nginx sends a large file through a wire in user space with a delay, a bandwidth, a buffer and
 /// random loss, the same with the same seeds for both stacks, in turn, by the same congestion control.
 /// The clients are on the kernel's TCP. The table shows medians of what arrives, from the beginning of each connection on,
-/// and the ratio engine / kernel with its 95 % bootstrap interval. Needs root.
+/// and the ratio engine / kernel with its interval and the probability that the true one is in it. Needs root.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  sudo outboard lab goodput --loss 0.1 --loss 1 --rounds 5\n  \
@@ -255,7 +256,8 @@ fn run_installed(args: &Installed) -> Result<ExitCode> {
         only: args.only.clone(),
         floor: !args.no_floor,
     };
-    let report = watched(|say| installed::run(&plan, say))?;
+    let stop = shaped::stop_by_signals()?;
+    let report = watched(|say| installed::run(&plan, &stop, say))?;
     show(&report, args.json.then(|| report.to_json()))
 }
 
@@ -276,7 +278,8 @@ fn run_goodput(args: &Goodput) -> Result<ExitCode> {
         queue: args.buffer * 1_000,
         seed: args.seed,
     };
-    let report = watched(|say| goodput::run(&plan, say))?;
+    let stop = shaped::stop_by_signals()?;
+    let report = watched(|say| goodput::run(&plan, &stop, say))?;
     show(&report, args.json.then(|| report.to_json()))
 }
 
@@ -288,7 +291,8 @@ fn run_stateless(args: &Stateless) -> Result<ExitCode> {
         window: Duration::from_secs(args.seconds.unwrap_or(seconds).max(1)),
         connections: args.connections.max(1),
     };
-    let report = watched(|say| stateless::run(&plan, say))?;
+    let stop = shaped::stop_by_signals()?;
+    let report = watched(|say| stateless::run(&plan, &stop, say))?;
     show(&report, args.json.then(|| report.to_json()))
 }
 
@@ -327,7 +331,8 @@ fn run_respond(args: &Respond) -> Result<ExitCode> {
         window: Duration::from_secs(args.seconds.max(1)),
         connections: args.connections,
     };
-    let report = watched(|say| respond::run(&plan, say))?;
+    let stop = shaped::stop_by_signals()?;
+    let report = watched(|say| respond::run(&plan, &stop, say))?;
     show(&report, args.json.then(|| report.to_json()))
 }
 
@@ -337,7 +342,8 @@ fn run_flood(args: &Flood) -> Result<ExitCode> {
         rounds: args.rounds.max(1),
         window: Duration::from_secs(args.seconds.max(1)),
     };
-    let report = watched(|say| flood::run(&plan, say))?;
+    let stop = shaped::stop_by_signals()?;
+    let report = watched(|say| flood::run(&plan, &stop, say))?;
     show(&report, None)
 }
 

@@ -17,8 +17,8 @@ pub struct Report {
 /// Compare two runs of the same experiment: what differs, beyond the rounds' own spread
 ///
 /// The machines' settings are compared, too. Ratios are of medians, second to first, with 95 %
-/// bootstrap intervals; runs are not paired, so what changed in the machine between them is in the
-/// ratio as well.
+/// bootstrap intervals, if there are five rounds of each; runs are not paired, so what changed in the
+/// machine between them is in the ratio as well.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  outboard lab compare outboard-lab/web-1 outboard-lab/web-2")]
 pub struct Compare {

@@ -494,7 +494,7 @@ fn free(into: &Path, name: &str) -> Result<PathBuf> {
 }
 
 /// Is set by the first SIGINT or SIGTERM; the second ends the process.
-fn stop_by_signals() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_by_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;

@@ -16,6 +16,7 @@ pub mod goodput;
 pub mod growing;
 mod guardian;
 pub mod installed;
+mod kept;
 pub mod key_value;
 pub mod load;
 pub mod machine;

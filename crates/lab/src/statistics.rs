@@ -2,9 +2,14 @@
 
 use crate::experiment::analysis::{Interval, interval};
 
-/// The median; the mean of the middle two if their number is even. `None` of nothing.
+/// The median; the mean of the middle two if their number is even. `None` of nothing. What is no number
+/// was not measured.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
+    let mut sorted: Vec<f64> = values
+        .iter()
+        .copied()
+        .filter(|value| !value.is_nan())
+        .collect();
     sorted.sort_unstable_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     match sorted.len() {
@@ -59,6 +64,7 @@ pub fn paired_ratio(numerators: &[f64], denominators: &[f64]) -> Option<Interval
         .zip(denominators)
         .filter(|(_, denominator)| **denominator != 0.0)
         .map(|(numerator, denominator)| numerator / denominator)
+        .filter(|ratio| !ratio.is_nan())
         .collect();
     interval(&ratios)
 }

@@ -2,6 +2,7 @@
 //! engine.
 
 use crate::flood::SynFlood;
+use crate::kept::Kept;
 use crate::nginx::Nginx;
 use crate::outboard::{Outboard, total};
 use crate::process::Process;
@@ -14,6 +15,7 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// How to run it.
@@ -51,13 +53,17 @@ struct Series {
 pub struct Report {
     kernel: Series,
     engine: Series,
+    /// What failed.
+    notes: Vec<String>,
 }
 
 /// Runs it. `say` is told what is being done.
 ///
 /// # Errors
 /// What kept the experiment from being made. That a client is not served is a result.
-pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
+///
+/// `stop` is set by whoever interrupts: what was measured by then is reported.
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
     if std::thread::available_parallelism()?.get() < 2 {
         bail!("this needs two cores: one for the server, one for the flood");
     }
@@ -67,13 +73,18 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
         }
     }
     let mut report = Report::default();
+    let mut kept = Kept::new(stop);
     for round in 1..=plan.rounds {
-        say(&format!("round {round}: kernel"));
-        report.kernel.add(on_kernel(plan.window)?);
-        say(&format!("round {round}: engine"));
-        let seen = on_engine(&plan.binary, plan.window)?;
-        report.engine.add(seen);
+        let doing = format!("round {round}: kernel");
+        say(&doing);
+        let seen = kept.one(&doing, || on_kernel(plan.window));
+        seen.into_iter().for_each(|seen| report.kernel.add(seen));
+        let doing = format!("round {round}: engine");
+        say(&doing);
+        let seen = kept.one(&doing, || on_engine(&plan.binary, plan.window));
+        seen.into_iter().for_each(|seen| report.engine.add(seen));
     }
+    report.notes = kept.end()?;
     Ok(report)
 }
 
@@ -237,7 +248,11 @@ impl fmt::Display for Report {
         let grown = both.map(|s| s.grown.iter().copied().reduce(f64::max));
         let grown = grown.map(|bytes| bytes.map(|bytes| bytes / 1024.0));
         Self::row(&mut table, "the engine's memory grew by, KiB", grown, 0);
-        write!(f, "{table}")
+        write!(f, "{table}")?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
     }
 }
 

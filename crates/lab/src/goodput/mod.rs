@@ -19,12 +19,15 @@ pub use subject::Congestion;
 pub(crate) use subject::{Sender, Subject};
 
 use crate::faults::{FaultyWire, Wire};
+use crate::kept::Kept;
 use crate::tool;
 use anyhow::{Result, bail};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Runs the benchmark. `say` is told what is being done.
-pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
+/// `stop` is set by whoever interrupts: what was measured by then is reported.
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
     if tool::find("nginx").is_none() {
         bail!("nginx is not installed: run make install-deps");
     }
@@ -33,24 +36,30 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
     let [kernel, engine] = senders.map(|sender| Subject::new(&plan.binary, sender));
     let subjects = [kernel?, engine?];
     let mut report = Report::new(plan);
+    let mut kept = Kept::new(stop);
     for round in 0..plan.rounds {
         let seed = plan.seed + round as u64;
         for (case, &loss) in plan.losses.iter().enumerate() {
             // Whoever is measured first finds the machine differently: take turns.
             for turn in [round % 2, (round + 1) % 2] {
                 let subject = &subjects[turn];
-                say(&format!(
+                let doing = format!(
                     "round {} of {}: {} % loss, {}",
                     round + 1,
                     plan.rounds,
                     loss * 100.0,
                     senders[turn].name
-                ));
-                let found = once(subject, plan.wire(loss), plan.fetches(), plan.window, seed)?;
-                report.add(case, turn, &found);
+                );
+                say(&doing);
+                let (wire, fetches) = (plan.wire(loss), plan.fetches());
+                let found = kept.one(&doing, || once(subject, wire, fetches, plan.window, seed));
+                if let Some(found) = found {
+                    report.add(case, turn, round, &found);
+                }
             }
         }
     }
+    kept.end()?.into_iter().for_each(|note| report.note(note));
     Ok(report)
 }
 

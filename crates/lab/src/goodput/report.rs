@@ -2,6 +2,7 @@
 
 use super::{Congestion, Found, Plan};
 use crate::experiment::analysis::Interval;
+use crate::kept::keep;
 use crate::machine;
 use crate::statistics::{median, paired_ratio};
 use crate::table::Table;
@@ -90,10 +91,14 @@ impl Report {
         }
     }
 
-    pub(super) fn add(&mut self, case: usize, subject: usize, found: &Found) {
+    pub(super) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    pub(super) fn add(&mut self, case: usize, subject: usize, round: usize, found: &Found) {
         let series = &mut self.series[case];
-        series.goodput[subject].push(found.goodput());
-        series.lost[subject].push(found.lost());
+        keep(&mut series.goodput[subject], round, found.goodput());
+        keep(&mut series.lost[subject], round, found.lost());
         let late = found.late().into_iter();
         self.notes
             .extend(late.map(|passed| format!("{} % loss: {passed}", series.loss * 100.0)));

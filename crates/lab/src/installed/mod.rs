@@ -17,12 +17,15 @@ pub use case::{CASES, Case};
 pub use plan::Plan;
 pub use report::Report;
 
+use crate::kept::Kept;
 use crate::tool;
 use anyhow::{Result, bail};
+use std::sync::atomic::AtomicBool;
 use subject::Subject;
 
 /// Runs it. `say` is told what is being done.
-pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
+/// `stop` is set by whoever interrupts: what was measured by then is reported.
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
     for needed in ["nginx", "wrk"] {
         if tool::find(needed).is_none() {
             bail!("{needed} is not installed: run make install-deps");
@@ -43,6 +46,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
         }
         missing.is_none()
     });
+    let mut kept = Kept::new(stop);
     for round in 0..plan.rounds {
         for case in &cases {
             // Whoever is measured first finds the machine differently: take turns.
@@ -52,15 +56,18 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
                 if subject.is_floor() && !case.has_floor() {
                     continue;
                 }
-                let (round, rounds) = (round + 1, plan.rounds);
+                let (number, rounds) = (round + 1, plan.rounds);
                 let (case_name, name) = (case.name, subject.name());
-                say(&format!("round {round} of {rounds}: {case_name}, {name}"));
-                for (measure, value) in measure::measure(plan, case, subject)? {
-                    report.add(case.name, measure, index, value);
+                let doing = format!("round {number} of {rounds}: {case_name}, {name}");
+                say(&doing);
+                let found = kept.one(&doing, || measure::measure(plan, case, subject));
+                for (measure, value) in found.into_iter().flatten() {
+                    report.add(case.name, measure, index, (round, value));
                 }
             }
         }
     }
+    kept.end()?.into_iter().for_each(|note| report.note(note));
     report.finish();
     Ok(report)
 }

@@ -2,6 +2,7 @@
 
 use super::Plan;
 use crate::experiment::analysis::Interval;
+use crate::kept::keep;
 use crate::machine;
 use crate::statistics::{median, paired_ratio};
 use crate::table::{Table, figure};
@@ -83,7 +84,7 @@ impl Report {
         case: &'static str,
         measure: &'static Measure,
         subject: usize,
-        value: f64,
+        (round, value): (usize, f64),
     ) {
         let place = |series: &Series| {
             let index = MEASURES.iter().position(|known| *known == series.measure);
@@ -104,7 +105,7 @@ impl Report {
             self.series[first..first + count].sort_by_key(place);
         }
         if let Some(series) = self.series.iter_mut().find(|series| known(series)) {
-            series.values[subject].push(value);
+            keep(&mut series.values[subject], round, value);
         }
     }
 
@@ -207,12 +208,12 @@ mod tests {
             floor: true,
         };
         let mut report = Report::new(&plan, ["kernel", "engine", "floor"].into_iter());
-        for round in [1.0, 3.0] {
-            report.add("one", &SWITCHES, 0, 2.0 * round);
-            report.add("one", &RATE, 0, round);
-            report.add("one", &RATE, 1, 2.0 * round);
-            report.add("two", &P50, 0, round);
-            report.add("one", &RATE, 2, 9.0);
+        for (round, value) in [1.0, 3.0].into_iter().enumerate() {
+            report.add("one", &SWITCHES, 0, (round, 2.0 * value));
+            report.add("one", &RATE, 0, (round, value));
+            report.add("one", &RATE, 1, (round, 2.0 * value));
+            report.add("two", &P50, 0, (round, value));
+            report.add("one", &RATE, 2, (round, 9.0));
         }
         report
     }

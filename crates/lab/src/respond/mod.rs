@@ -4,6 +4,7 @@
 mod flood;
 mod responder;
 
+use crate::kept::{Kept, keep};
 use crate::nginx::Nginx;
 use crate::statistics::{median, paired_ratio};
 use crate::table::Table;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What was measured.
@@ -29,10 +31,13 @@ pub struct Report {
     costs: [Vec<f64>; 2],
     /// By round.
     floods: Vec<flood::Flood>,
+    /// What failed.
+    notes: Vec<String>,
 }
 
 /// Runs it. `say` is told what is being done.
-pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
+/// `stop` is set by whoever interrupts: what was measured by then is reported.
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
     for needed in ["nginx", "wrk"] {
         if tool::find(needed).is_none() {
             bail!("{needed} is not installed: scripts/deps.sh test");
@@ -40,22 +45,33 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
     }
     let pair = Pair::new(&plan.binary, plan.connections)?;
     let mut report = Report::default();
+    let mut kept = Kept::new(stop);
     for round in 1..=plan.rounds {
         for (index, close) in [false, true].into_iter().enumerate() {
             let kind = if close { "close" } else { "keep-alive" };
-            say(&format!("round {round}: {kind}, nginx"));
-            report.rates[index][0].push(pair.nginx(close, plan.window)?);
-            say(&format!("round {round}: {kind}, responder"));
-            report.rates[index][1].push(pair.responder(close, plan.window)?);
+            let doing = format!("round {round}: {kind}, nginx");
+            say(&doing);
+            if let Some(rate) = kept.one(&doing, || pair.nginx(close, plan.window)) {
+                keep(&mut report.rates[index][0], round - 1, rate);
+            }
+            let doing = format!("round {round}: {kind}, responder");
+            say(&doing);
+            if let Some(rate) = kept.one(&doing, || pair.responder(close, plan.window)) {
+                keep(&mut report.rates[index][1], round - 1, rate);
+            }
         }
-        say(&format!("round {round}: cost of the program"));
-        if let Some((most, least)) = pair.cost(plan.window)? {
+        let doing = format!("round {round}: cost of the program");
+        say(&doing);
+        if let Some((most, least)) = kept.one(&doing, || pair.cost(plan.window)).flatten() {
             report.costs[0].push(most);
             report.costs[1].push(least);
         }
-        say(&format!("round {round}: a flood of SYNs"));
-        report.floods.push(flood::measure(plan, &pair.world)?);
+        let doing = format!("round {round}: a flood of SYNs");
+        say(&doing);
+        let flooded = kept.one(&doing, || flood::measure(plan, &pair.world));
+        report.floods.extend(flooded);
     }
+    report.notes = kept.end()?;
     Ok(report)
 }
 
@@ -173,6 +189,7 @@ impl Report {
                 "close": rates(&self.rates[1]),
             },
             "nanoseconds_a_run": { "responder": self.costs[0], "passing": self.costs[1] },
+            "notes": self.notes,
             "syn_flood": self.floods.iter().map(|flood| flood.to_json()).collect::<Vec<_>>(),
         })
     }
@@ -207,6 +224,10 @@ impl fmt::Display for Report {
              one that lets frames pass, by the same count: {:.0} ns; goal: 150",
             cost(&self.costs[0]),
             cost(&self.costs[1])
-        )
+        )?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
     }
 }

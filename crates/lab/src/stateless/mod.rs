@@ -10,6 +10,7 @@ mod bare;
 
 use crate::cores;
 use crate::experiment::analysis::Interval;
+use crate::kept::Kept;
 use crate::process::Process;
 use crate::statistics::{median, paired_ratio};
 use crate::table::Table;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// The core of the responder, and the client's.
@@ -121,10 +123,13 @@ pub struct Report {
     series: Vec<Series>,
     window: Duration,
     connections: usize,
+    /// What failed.
+    notes: Vec<String>,
 }
 
 /// Runs the benchmark. `say` is told what is being done.
-pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
+/// `stop` is set by whoever interrupts: what was measured by then is reported.
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
     if std::thread::available_parallelism()?.get() < 2 {
         bail!("this benchmark needs two cores: one for each end");
     }
@@ -133,17 +138,20 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
         series: Vec::new(),
         window: plan.window,
         connections: plan.connections,
+        notes: Vec::new(),
     };
+    let mut kept = Kept::new(stop);
     for round in 0..plan.rounds {
         let mut at = 0;
         for case in &CASES {
             for (placement, world) in PLACEMENTS.into_iter().zip(&worlds) {
-                say(&format!(
+                let doing = format!(
                     "round {} of {}: {}, {placement}",
                     round + 1,
                     plan.rounds,
                     case.name
-                ));
+                );
+                say(&doing);
                 if round == 0 {
                     report.series.push(Series {
                         case: case.name,
@@ -152,11 +160,13 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&str)) -> Result<Report> {
                         ..Series::default()
                     });
                 }
-                measure(world, plan, case, &mut report.series[at])?;
+                let series = &mut report.series[at];
+                kept.one(&doing, || measure(world, plan, case, series));
                 at += 1;
             }
         }
     }
+    report.notes = kept.end()?;
     Ok(report)
 }
 
@@ -330,6 +340,7 @@ impl Report {
             "window_seconds": self.window.as_secs_f64(),
             "connections": self.connections,
             "cases": cases,
+            "notes": self.notes,
         })
     }
 }
@@ -409,6 +420,9 @@ impl fmt::Display for Report {
             self.window.as_secs_f64()
         )?;
         write!(f, "{table}")?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
         writeln!(
             f,
             "Bare: frames of the same mean length, out by AF_XDP, back by XDP_TX, in by AF_XDP, as \

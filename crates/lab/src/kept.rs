@@ -1,0 +1,123 @@
+//! What a benchmark keeps when a measurement fails or somebody interrupts: everything else.
+
+use anyhow::{Result, bail};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Goes on where a measurement has failed, and notes why; ends where somebody wants it to.
+#[derive(Debug)]
+pub struct Kept<'a> {
+    stop: &'a AtomicBool,
+    is_interrupted: bool,
+    measured: usize,
+    /// What failed, and whether it was interrupted.
+    pub notes: Vec<String>,
+}
+
+impl<'a> Kept<'a> {
+    /// Nothing yet. `stop` is set by whoever interrupts.
+    pub fn new(stop: &'a AtomicBool) -> Self {
+        Self {
+            stop,
+            is_interrupted: false,
+            measured: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// What came of a measurement that is called so; nothing if it failed, or was not begun because
+    /// somebody has interrupted.
+    pub fn one<T>(&mut self, called: &str, measure: impl FnOnce() -> Result<T>) -> Option<T> {
+        if self.is_over(called) {
+            return None;
+        }
+        match measure() {
+            Ok(value) => {
+                self.measured += 1;
+                Some(value)
+            }
+            // Whoever interrupts interrupts programs of the measurement as well.
+            Err(_) if self.is_over(called) => None,
+            Err(error) => {
+                self.notes.push(format!("{called}: failed: {error:#}"));
+                None
+            }
+        }
+    }
+
+    /// Whether somebody has interrupted.
+    fn is_over(&mut self, called: &str) -> bool {
+        if self.stop.load(Ordering::Relaxed) && !self.is_interrupted {
+            self.is_interrupted = true;
+            self.notes.push(format!("interrupted: {called}"));
+        }
+        self.is_interrupted
+    }
+
+    /// What is noted.
+    ///
+    /// # Errors
+    /// Nothing was measured.
+    pub fn end(self) -> Result<Vec<String>> {
+        if self.measured == 0 {
+            bail!("nothing was measured: {}", self.notes.join("; "));
+        }
+        Ok(self.notes)
+    }
+}
+
+/// Keeps a value of a round, from 0, behind those of the rounds before: of one that failed there is none,
+/// and the others stay beside those of their rounds.
+pub fn keep(values: &mut Vec<f64>, round: usize, value: f64) {
+    values.resize(round, f64::NAN);
+    values.push(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kept, keep};
+    use crate::statistics::{median, paired_ratio};
+    use anyhow::bail;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_failure_takes_nothing_else_with_it() {
+        let stop = AtomicBool::new(false);
+        let mut kept = Kept::new(&stop);
+        assert_eq!(kept.one("round 1", || Ok(1)), Some(1));
+        let failed: Option<u32> = kept.one("round 2", || bail!("no server"));
+        assert_eq!(failed, None);
+        assert_eq!(kept.one("round 3", || Ok(3)), Some(3));
+        // It is interrupted in the fourth, of which nothing is left, and the fifth is not begun.
+        let cut: Option<u32> = kept.one("round 4", || {
+            stop.store(true, Ordering::Relaxed);
+            bail!("wrk was interrupted")
+        });
+        assert_eq!(cut, None);
+        assert_eq!(kept.one("round 5", || Ok(5)), None);
+        let notes = kept.end().unwrap();
+        assert_eq!(
+            notes,
+            ["round 2: failed: no server", "interrupted: round 4"]
+        );
+        let mut nothing = Kept::new(&stop);
+        assert_eq!(nothing.one("round 1", || Ok(1)), None);
+        assert!(nothing.end().is_err());
+    }
+
+    #[test]
+    fn rounds_stay_beside_each_other_where_one_has_failed() {
+        let (mut kernel, mut engine) = (Vec::new(), Vec::new());
+        for round in 0..4 {
+            let rate = 10.0_f64.powi(round);
+            if round != 1 {
+                keep(&mut kernel, round as usize, rate);
+            }
+            if round != 2 {
+                keep(&mut engine, round as usize, 2.0 * rate);
+            }
+        }
+        let ratio = paired_ratio(&engine, &kernel).unwrap();
+        assert_eq!((ratio.low, ratio.high, ratio.rounds), (2.0, 2.0, 2));
+        assert_eq!(median(&kernel), Some(100.0));
+    }
+}
