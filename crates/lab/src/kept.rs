@@ -75,7 +75,8 @@ pub fn keep(values: &mut Vec<f64>, round: usize, value: f64) {
 #[cfg(test)]
 mod tests {
     use super::{Kept, keep};
-    use crate::statistics::{median, paired_ratio};
+    use crate::experiment::analysis::paired_ratio;
+    use crate::statistics::median;
     use anyhow::bail;
     use std::sync::atomic::{AtomicBool, Ordering};
 

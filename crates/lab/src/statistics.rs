@@ -1,7 +1,5 @@
 //! Statistics for a few noisy rounds: medians, ratios of paired rounds, and how far to trust them.
 
-use crate::experiment::analysis::{Interval, interval};
-
 /// The median; the mean of the middle two if their number is even. `None` of nothing. What is no number
 /// was not measured.
 pub fn median(values: &[f64]) -> Option<f64> {
@@ -56,19 +54,6 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// The ratio `numerators[i] / denominators[i]` over paired rounds, with its spread. Pairing takes
-/// out what drifts slowly: the two of a pair ran one after the other. `None` without pairs.
-pub fn paired_ratio(numerators: &[f64], denominators: &[f64]) -> Option<Interval> {
-    let ratios: Vec<f64> = numerators
-        .iter()
-        .zip(denominators)
-        .filter(|(_, denominator)| **denominator != 0.0)
-        .map(|(numerator, denominator)| numerator / denominator)
-        .filter(|ratio| !ratio.is_nan())
-        .collect();
-    interval(&ratios)
-}
-
 /// SplitMix64: enough randomness for drawing rounds.
 struct SplitMix(u64);
 
@@ -86,7 +71,7 @@ impl SplitMix {
 
 #[cfg(test)]
 mod tests {
-    use super::{estimate, median, paired_ratio};
+    use super::{estimate, median};
 
     #[test]
     fn median_of_odd_even_and_nothing() {
@@ -101,13 +86,5 @@ mod tests {
         assert!(noisy.low < noisy.median && noisy.median < noisy.high);
         let exact = estimate(&[2.0; 5]).unwrap();
         assert_eq!((exact.low, exact.median, exact.high), (2.0, 2.0, 2.0));
-    }
-
-    #[test]
-    fn pairing_removes_a_drift_that_both_sides_share() {
-        let drift = [1.0, 2.0, 4.0, 8.0];
-        let halved = drift.map(|value| value / 2.0);
-        let ratio = paired_ratio(&halved, &drift).unwrap();
-        assert_eq!((ratio.low, ratio.median, ratio.high), (0.5, 0.5, 0.5));
     }
 }

@@ -47,6 +47,19 @@ pub fn interval(values: &[f64]) -> Option<Interval> {
     })
 }
 
+/// The ratio `numerators[i] / denominators[i]` over paired rounds, with its spread. Pairing takes
+/// out what drifts slowly: the two of a pair ran one after the other. `None` without pairs.
+pub fn paired_ratio(numerators: &[f64], denominators: &[f64]) -> Option<Interval> {
+    let ratios: Vec<f64> = numerators
+        .iter()
+        .zip(denominators)
+        .filter(|(_, denominator)| **denominator != 0.0)
+        .map(|(numerator, denominator)| numerator / denominator)
+        .filter(|ratio| !ratio.is_nan())
+        .collect();
+    interval(&ratios)
+}
+
 impl Interval {
     /// With which probability the true median is in it; unknown of one value.
     pub fn coverage(&self) -> Option<f64> {
@@ -369,7 +382,7 @@ fn some<'a>(experiment: &Experiment, cells: impl Iterator<Item = &'a Cell>) -> S
 
 #[cfg(test)]
 mod tests {
-    use super::{Interval, Outcome, interval, judge};
+    use super::{Interval, Outcome, interval, judge, paired_ratio};
     use crate::experiment::declaration::Bound;
 
     #[test]
@@ -381,6 +394,14 @@ mod tests {
         assert_eq!(interval(&[5.0]).unwrap().reach(), f64::INFINITY);
         let many = interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]).unwrap();
         assert!(many.low > 1.0 && many.high < 9.0, "{many:?}");
+    }
+
+    #[test]
+    fn pairing_removes_a_drift_that_both_sides_share() {
+        let drift = [1.0, 2.0, 4.0, 8.0];
+        let halved = drift.map(|value| value / 2.0);
+        let ratio = paired_ratio(&halved, &drift).unwrap();
+        assert_eq!((ratio.low, ratio.median, ratio.high), (0.5, 0.5, 0.5));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What was measured: goodput by loss, and the ratio with its spread.
 
 use super::{Congestion, Found, Plan};
-use crate::experiment::analysis::Interval;
+use crate::experiment::analysis::{Interval, paired_ratio};
 use crate::kept::keep;
 use crate::machine;
-use crate::statistics::{median, paired_ratio};
+use crate::statistics::median;
 use crate::table::Table;
 use serde_json::{Value, json};
 use std::fmt;

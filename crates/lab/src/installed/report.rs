@@ -1,10 +1,10 @@
 //! What was measured, of every subject, and how it compares with the kernel's.
 
 use super::Plan;
-use crate::experiment::analysis::Interval;
+use crate::experiment::analysis::{Interval, paired_ratio};
 use crate::kept::keep;
 use crate::machine;
-use crate::statistics::{median, paired_ratio};
+use crate::statistics::median;
 use crate::table::{Table, figure};
 use serde_json::{Value, json};
 use std::fmt;

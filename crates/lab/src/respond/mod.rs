@@ -4,9 +4,10 @@
 mod flood;
 mod responder;
 
+use crate::experiment::analysis::paired_ratio;
 use crate::kept::{Kept, keep};
 use crate::nginx::Nginx;
-use crate::statistics::{median, paired_ratio};
+use crate::statistics::median;
 use crate::table::Table;
 use crate::tool;
 use crate::world::{Side, World};

@@ -9,10 +9,10 @@
 mod bare;
 
 use crate::cores;
-use crate::experiment::analysis::Interval;
+use crate::experiment::analysis::{Interval, paired_ratio};
 use crate::kept::Kept;
 use crate::process::Process;
-use crate::statistics::{median, paired_ratio};
+use crate::statistics::median;
 use crate::table::Table;
 use crate::tool;
 use crate::world::{Side, World};
