@@ -15,6 +15,7 @@ fn a_thousand_idle_connections_are_measured() {
     let setup = Setup {
         binary: env!("CARGO_BIN_EXE_outboard").into(),
         log: None,
+        kept: env!("CARGO_TARGET_TMPDIR").into(),
     };
     let entry = find("connections").unwrap();
     let experiment = entry.declare(Extent::Quick);

@@ -19,6 +19,7 @@ fn measure(entry: &Entry, wanted: impl Fn(&str) -> bool) {
     let setup = Setup {
         binary: BINARY.into(),
         log: None,
+        kept: env!("CARGO_TARGET_TMPDIR").into(),
     };
     let experiment = entry.declare(Extent::Quick);
     let levels: Vec<_> = experiment.axes.iter().map(|axis| &axis.levels[0]).collect();
