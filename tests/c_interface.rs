@@ -119,6 +119,24 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
     engine.stop(HANG).expect("an end");
 }
 
+/// Who resets what comes by the kernel would otherwise reset all its clients.
+#[test]
+fn who_wants_the_engine_alone_has_it_wherever_new_connections_are_placed() {
+    let test = "who_wants_the_engine_alone_has_it_wherever_new_connections_are_placed";
+    let Some(library) = library() else { return };
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let program = compile(&world, &library, "tests/conformance.c");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let engine = outboard.start_engine_with(&world, "placement = \"kernel\"\n");
+    let words = ["listen", "engine", "AT", "1"];
+    let said = converse(&world, &program, &outboard, &words, BOTH[0]);
+    assert_eq!(said, "all as outboard.h says");
+    engine.expect("an engine").stop(HANG).expect("an end");
+}
+
 #[test]
 fn a_programs_own_memory_is_registered_on_the_engine_and_on_the_kernel() {
     let test = "a_programs_own_memory_is_registered_on_the_engine_and_on_the_kernel";

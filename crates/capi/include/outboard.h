@@ -46,7 +46,9 @@ typedef uint64_t ob_handle;
 enum ob_mode {
     OB_ANY = 0,    /* the engine where it can be, otherwise the kernel */
     OB_ENGINE = 1, /* the engine alone: without one ob_attach fails, what the kernel would have to open is
-                      -EOPNOTSUPP, and what comes to a listener by the kernel is reset */
+                      -EOPNOTSUPP, and what comes to a listener by the kernel is reset: clients on this
+                      machine, and all while the engine is away. The engine takes the rest whatever its
+                      configuration says of placement (from protocol 14 on: ob_ctl) */
     OB_KERNEL = 2  /* the kernel, whatever engine there is */
 };
 

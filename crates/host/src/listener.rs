@@ -65,6 +65,18 @@ impl Session {
         self.listen_on(listening_socket(addr, backlog)?, backlog)
     }
 
+    /// As [`listen`](Self::listen), for a program that serves nothing that comes by the kernel: the engine takes
+    /// what is new, whatever is configured of placement. One that speaks an earlier version places it as is
+    /// configured.
+    ///
+    /// # Errors
+    /// As for `listen`.
+    pub fn listen_pinned(&self, addr: SocketAddr, backlog: u32) -> Result<Listener, Errno> {
+        let kernel = listening_socket(addr, backlog)?;
+        let (listener, refused) = Listener::new(self.core(), kernel, backlog, true)?;
+        refused.map_or(Ok(listener), Err)
+    }
+
     /// As [`listen`](Self::listen), but what the engine refuses, an address that is not one of its interface
     /// or another reason, the kernel serves alone: [`Listener::why_refused`].
     ///
@@ -72,7 +84,7 @@ impl Session {
     /// The kernel's for bind and listen.
     pub fn listen_in_any_case(&self, addr: SocketAddr, backlog: u32) -> Result<Listener, Errno> {
         let kernel = listening_socket(addr, backlog)?;
-        Listener::new(self.core(), kernel, backlog).map(|(listener, _)| listener)
+        Listener::new(self.core(), kernel, backlog, false).map(|(listener, _)| listener)
     }
 
     /// Offloads a listening socket that the kernel has: `kernel` is a duplicate of it, which the
@@ -81,7 +93,7 @@ impl Session {
     /// # Errors
     /// `EINVAL`: it does not listen. `EAFNOSUPPORT`: it is not TCP. Otherwise the engine's.
     pub fn listen_on(&self, kernel: OwnedFd, backlog: u32) -> Result<Listener, Errno> {
-        let (listener, refused) = Listener::new(self.core(), kernel, backlog)?;
+        let (listener, refused) = Listener::new(self.core(), kernel, backlog, false)?;
         refused.map_or(Ok(listener), Err)
     }
 }
@@ -108,6 +120,7 @@ impl Listener {
         session: &Arc<SessionCore>,
         kernel: OwnedFd,
         backlog: u32,
+        pinned: bool,
     ) -> Result<(Self, Option<Errno>), Errno> {
         let local = rustix::net::getsockname(&kernel)?;
         let local = SocketAddr::try_from(local).map_err(|_| Errno::AFNOSUPPORT)?;
@@ -120,6 +133,7 @@ impl Listener {
             kernel: Private::new(lift(kernel)),
             local,
             v6only,
+            pinned,
             source: SourceHandle(Arc::new(Source::default())),
             line: Arc::default(),
             state: Mutex::new(State::new(backlog)),

@@ -140,7 +140,7 @@ impl Queue {
     pub fn listen(&mut self, addr: SocketAddr, backlog: u32, cookie: u64) -> Result<Handle, Errno> {
         let session = &self.context.session;
         let listener = match self.context.mode {
-            Mode::Engine => session.listen(addr, backlog),
+            Mode::Engine => session.listen_pinned(addr, backlog),
             Mode::Any | Mode::Kernel => session.listen_in_any_case(addr, backlog),
         }?;
         let listening = Box::new(Listening {

@@ -24,10 +24,10 @@ impl Versions {
     /// 8 sends from files, 9 has SYNs that ask for Fast Open and wait for nothing, or no longer, 10 says what
     /// has left, 11 says who of several processes reports an error,
     /// and what O_NONBLOCK is for all of them, 12 by which doorbell new connections are heard of, 13 has questions about
-    /// connections that are being opened.
+    /// connections that are being opened, 14 pins listeners to the engine.
     pub const SPOKEN: Self = Self {
         oldest: 6,
-        newest: 13,
+        newest: 14,
     };
 
     /// The version that both sides speak from now on: the newest that each has. `None`: there is none.

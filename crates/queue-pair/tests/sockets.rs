@@ -414,8 +414,10 @@ fn messages_look_like_this() {
         json(&Request::Listen {
             addr,
             v6only: true,
-            backlog: 511
+            backlog: 511,
+            pinned: false,
         }),
         r#"{"Listen":{"addr":"[::]:80","v6only":true,"backlog":511}}"#,
+        "as before version 14"
     );
 }

@@ -242,6 +242,7 @@ impl Host {
             addr: listener.local_addr().expect("bound"),
             v6only: false,
             backlog: 16,
+            pinned: false,
         };
         let shown: OwnedFd = listener.try_clone().expect("descriptors").into();
         let fds = [shown].into_iter().collect();

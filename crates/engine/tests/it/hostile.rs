@@ -642,6 +642,7 @@ fn listening_again_and_again_is_bounded() {
             addr,
             v6only: false,
             backlog: 1,
+            pinned: false,
         };
         let shown: OwnedFd = host.kernel[0].try_clone().expect("descriptors").into();
         let (reply, _) = world.request(&mut host, &request, [shown].into_iter().collect());

@@ -45,6 +45,7 @@ fn a_port_is_mixed_for_as_long_as_the_kernel_has_connections_there() {
         addr: shown.local_addr().expect("bound"),
         v6only: false,
         backlog: 128,
+        pinned: false,
     };
     let fds = [shown.into()].into_iter().collect();
     let (reply, _) = world.request(&mut host, &request, fds);

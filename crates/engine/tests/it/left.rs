@@ -53,6 +53,7 @@ fn show(world: &mut World, host: &mut Host, kernel: &TcpListener) -> u32 {
         addr: kernel.local_addr().expect("bound"),
         v6only: false,
         backlog: 128,
+        pinned: false,
     };
     let shown = kernel.try_clone().expect("descriptors").into();
     let (reply, _) = world.request(host, &request, [shown].into_iter().collect());

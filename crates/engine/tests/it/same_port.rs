@@ -15,6 +15,7 @@ fn two_sockets_of_one_process_on_one_port_are_served_apart() {
         addr: host.kernel[0].local_addr().expect("bound"),
         v6only: false,
         backlog: 128,
+        pinned: false,
     };
     let (reply, _) = world.request(&mut host, &request, [shown].into_iter().collect());
     let Reply::Listening { listener: second } = reply else {
@@ -68,6 +69,7 @@ fn a_socket_bound_to_a_mapped_address_is_one_of_ipv4() {
         addr,
         v6only: false,
         backlog: 128,
+        pinned: false,
     };
     let (reply, _) = world.request(&mut host, &request, [shown].into_iter().collect());
     let Reply::Listening { listener } = reply else {

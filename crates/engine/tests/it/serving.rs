@@ -283,6 +283,7 @@ fn a_port_without_proof_is_refused() {
         addr: "0.0.0.0:80".parse().unwrap(),
         v6only: false,
         backlog: 1,
+        pinned: false,
     };
     let (reply, _) = world.request(&mut host, &request, Fds::new());
     assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");

@@ -119,6 +119,7 @@ pub fn request(known: &Known, script: &mut Script<'_>) -> Request {
             addr: known.address(script),
             v6only: script.bit(),
             backlog: script.number() as u32,
+            pinned: script.bit(),
         },
         5 => Request::Unlisten {
             listener: known.listener(script),

@@ -539,6 +539,7 @@ impl World {
             addr,
             v6only: false,
             backlog: 128,
+            pinned: false,
         };
         let (reply, _) = self.request(host, &request, [shown].into_iter().collect());
         let Reply::Listening { listener } = reply else {
@@ -556,6 +557,7 @@ impl World {
             addr,
             v6only: false,
             backlog: 128,
+            pinned: false,
         };
         let (reply, _) = self.request(host, &request, [shown].into_iter().collect());
         let Reply::Listening { listener } = reply else {

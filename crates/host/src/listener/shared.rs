@@ -28,6 +28,9 @@ pub(super) const POLICY_SINCE: u32 = 7;
 /// The first version of the protocol in which an engine can be told by which doorbell a listener hears.
 const BELLS_SINCE: u32 = 12;
 
+/// The first version of the protocol in which a listener can be pinned to the engine.
+const PINS_SINCE: u32 = 14;
+
 /// How many connections may lie here handed over and not accepted, if nobody has said. Enough that the engine need not
 /// be asked for each, and few enough that several processes on one port share the work.
 const WINDOW: u32 = 32;
@@ -38,6 +41,8 @@ pub(crate) struct ListenerCore {
     pub(super) kernel: Private<OwnedFd>,
     pub(super) local: SocketAddr,
     pub(super) v6only: bool,
+    /// The program serves nothing that comes by the kernel.
+    pub(super) pinned: bool,
     pub(super) source: SourceHandle,
     /// Threads that wait to accept.
     pub(super) line: Arc<Line>,
@@ -238,6 +243,7 @@ impl ListenerCore {
             addr: self.local,
             v6only: self.v6only,
             backlog,
+            pinned: self.pinned && attachment.speaks(PINS_SINCE),
         };
         match attachment.request(&request, fds, RUNS_WITHIN)? {
             (Reply::Listening { listener }, _) => Ok(listener),

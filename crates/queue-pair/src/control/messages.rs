@@ -38,6 +38,10 @@ pub enum Request {
         v6only: bool,
         /// How many connections may wait to be accepted.
         backlog: u32,
+        /// The program serves nothing that comes by the kernel: the engine takes what is new, whatever is
+        /// configured of placement. Since version 14.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        pinned: bool,
     },
     /// This process no longer accepts from a listener. The answer is [`Reply::Done`].
     Unlisten {

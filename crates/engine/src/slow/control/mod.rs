@@ -106,7 +106,12 @@ pub enum Pending {
         held_at: Option<(WorkerId, u64)>,
     },
     /// To listen there.
-    Listen(SocketAddr),
+    Listen {
+        /// Where.
+        local: SocketAddr,
+        /// Whatever is configured of placement, it is the engine's.
+        pinned: bool,
+    },
     /// To open a connection from there.
     Bound(SocketAddr),
     /// To know whether the engine is at that address of this machine.

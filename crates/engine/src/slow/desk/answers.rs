@@ -142,13 +142,13 @@ impl Desk {
         let reply = match (told, pending) {
             (Told::Attached(session, listeners), pending @ Pending::Attach { .. }) => {
                 for local in listeners {
-                    self.listens(from, local, Instant::now());
+                    self.listens(from, local, false, Instant::now());
                 }
                 return Ok(self.attached(slot, session, pending));
             }
             (Told::Listening(listener), pending) => {
-                if let Pending::Listen(local) = pending {
-                    self.listens(from, local, Instant::now());
+                if let Pending::Listen { local, pinned } = pending {
+                    self.listens(from, local, pinned, Instant::now());
                 }
                 Reply::Listening { listener }
             }
@@ -323,7 +323,7 @@ fn why(pending: &Pending, refused: Refused) -> Refusal {
         Refused::TooManyCaptures => return (Errno::BUSY, CaptureError::TooMany.to_string()),
     };
     let message = match pending {
-        Pending::Listen(addr) => format!("{addr} is not offloaded: {errno}"),
+        Pending::Listen { local, .. } => format!("{local} is not offloaded: {errno}"),
         Pending::Bound(local) => format!("{local} is not used: {errno}"),
         Pending::Unlisten(listener) | Pending::Listener(listener) => {
             format!("listener {listener} is not yours")

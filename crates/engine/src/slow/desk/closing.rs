@@ -276,6 +276,7 @@ mod tests {
             addr: ([127, 0, 0, 1], 80).into(),
             backlog: 1,
             v6only: false,
+            pinned: false,
         };
         sends(&mut bad, &listen, 1);
         sends(&mut bad, &Request::Diverter, 2);

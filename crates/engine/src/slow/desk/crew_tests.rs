@@ -524,7 +524,8 @@ fn a_listener_is_placed_anew_before_the_reload_is_answered() {
     let mut two = Two::new();
     let reread = || Config::parse("x", "placement = \"kernel\"\n").map_err(|e| e.to_string());
     two.desk = two.desk.reloading(Box::new(reread));
-    two.desk.listens(WorkerId(1), local(80), Instant::now());
+    two.desk
+        .listens(WorkerId(1), local(80), false, Instant::now());
     let mut channel = two.dial();
     two.asks(&mut channel, &Request::Reload);
     for worker in 0..2 {
@@ -647,9 +648,9 @@ fn each_worker_hears_what_is_for_all_and_its_own_answers() {
     let now = Instant::now();
     let configured = Config::parse("x", "placement = \"kernel\"\n").expect("valid");
     two.desk.place_by(configured.placements(), now);
-    two.desk.listens(one, local(80), now);
+    two.desk.listens(one, local(80), false, now);
     assert_eq!(told(&mut two).concat().len(), 2, "both hear");
-    two.desk.listens(other, local(80), now);
+    two.desk.listens(other, local(80), false, now);
     let said = told(&mut two);
     assert_eq!((said[0].len(), said[1].len()), (0, 1), "{said:?}");
     two.desk.listens_no_longer(one, local(80));

@@ -37,6 +37,8 @@ struct Listening {
     /// The workers that have it, a bit for each.
     workers: u64,
     configured: Placement,
+    /// A program that has it serves nothing that comes by the kernel.
+    pinned: bool,
     /// Where its load is counted, if it is shared.
     slot: Option<u16>,
     place: Place,
@@ -120,18 +122,26 @@ impl Desk {
         self
     }
 
-    /// A worker has a listener there.
-    pub(super) fn listens(&mut self, worker: WorkerId, local: SocketAddr, now: Instant) {
+    /// A worker has a listener there. Once it is `pinned` it stays so until nobody listens there.
+    pub(super) fn listens(
+        &mut self,
+        worker: WorkerId,
+        local: SocketAddr,
+        pinned: bool,
+        now: Instant,
+    ) {
         let local = canonical(local);
         let decider = Decider::new(self.placing.age(now));
         let listener = self.placing.listeners.entry(local).or_insert(Listening {
             workers: 0,
             configured: Placement::Engine,
+            pinned: false,
             slot: None,
             place: Place::Engine,
             decider,
             decided: None,
         });
+        listener.pinned |= pinned;
         let here = listener.workers & worker.bit() != 0;
         listener.workers |= worker.bit();
         if let shared @ Some(_) = listener.shared()
@@ -169,14 +179,14 @@ impl Desk {
 
     /// Places a listener as is configured now.
     fn configure(&mut self, local: SocketAddr, now: Instant) {
-        let configured = match self.placing.loads {
-            Some(_) => self.placing.configured.of(local),
-            None => Placement::Engine,
-        };
         let age = self.placing.age(now);
         let free = self.placing.free_slot();
         let Some(listener) = self.placing.listeners.get_mut(&local) else {
             return;
+        };
+        let configured = match self.placing.loads {
+            Some(_) if !listener.pinned => self.placing.configured.of(local),
+            _ => Placement::Engine,
         };
         if listener.configured == configured {
             return;
@@ -343,7 +353,7 @@ mod tests {
     fn a_listener_that_is_the_engines_costs_nothing() {
         let (mut desk, mut fast, _) = desk("");
         let now = Instant::now();
-        desk.listens(WorkerId::FIRST, local(80), now);
+        desk.listens(WorkerId::FIRST, local(80), false, now);
         assert_eq!(told(&mut fast), []);
         assert_eq!((desk.placing.due(), desk.placed(local(80))), (None, None));
         assert_eq!(desk.all_placed().count(), 0);
@@ -353,9 +363,9 @@ mod tests {
     fn a_listener_is_placed_as_is_configured_and_again_when_that_changes() {
         let (mut desk, mut fast, _) = desk("[placements]\n\"0.0.0.0:80\" = \"kernel\"\n");
         let now = Instant::now();
-        desk.listens(WorkerId::FIRST, local(80), now);
-        desk.listens(WorkerId::FIRST, local(80), now);
-        desk.listens(WorkerId::FIRST, local(81), now);
+        desk.listens(WorkerId::FIRST, local(80), false, now);
+        desk.listens(WorkerId::FIRST, local(80), false, now);
+        desk.listens(WorkerId::FIRST, local(81), false, now);
         assert_eq!(told(&mut fast), [(80, Some((0, 0)))], "once");
         let configured = |settings| Config::parse("x", settings).expect("valid").placements();
         desk.place_by(configured("placement = \"kernel\"\n"), now);
@@ -373,6 +383,7 @@ mod tests {
         desk.listens(
             WorkerId::FIRST,
             "[::ffff:10.0.0.1]:82".parse().expect("an address"),
+            false,
             now,
         );
         assert_eq!(told(&mut fast), [(82, Some((0, 2)))]);
@@ -383,18 +394,37 @@ mod tests {
     }
 
     #[test]
+    fn a_listener_of_a_program_that_serves_nothing_of_the_kernels_is_the_engines() {
+        let (mut desk, mut fast, _) = desk("placement = \"kernel\"\n");
+        let now = Instant::now();
+        desk.listens(WorkerId::FIRST, local(80), true, now);
+        assert_eq!(told(&mut fast), []);
+        let configured = |settings| Config::parse("x", settings).expect("valid").placements();
+        desk.place_by(configured("placement = \"adaptive\"\n"), now);
+        // Another program that has it, too, does not say so.
+        desk.listens(WorkerId::FIRST, local(80), false, now);
+        assert_eq!(told(&mut fast), []);
+        assert_eq!(desk.placed(local(80)), None);
+        desk.listens_no_longer(WorkerId::FIRST, local(80));
+        desk.listens(WorkerId::FIRST, local(80), false, now);
+        assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
+        desk.listens(WorkerId::FIRST, local(80), true, now);
+        assert_eq!(told(&mut fast), [(80, None)], "and back");
+    }
+
+    #[test]
     fn a_number_is_free_again_when_its_listener_is_gone() {
         let (mut desk, mut fast, _) = desk("placement = \"kernel\"\n");
         let now = Instant::now();
         for port in 1..=MAX_SLOTS {
-            desk.listens(WorkerId::FIRST, local(port), now);
+            desk.listens(WorkerId::FIRST, local(port), false, now);
         }
         told(&mut fast);
-        desk.listens(WorkerId::FIRST, local(5000), now);
+        desk.listens(WorkerId::FIRST, local(5000), false, now);
         assert_eq!(desk.placed(local(5000)), None, "there is no further one");
         assert_eq!(told(&mut fast), [(5000, None)]);
         desk.listens_no_longer(WorkerId::FIRST, local(7));
-        desk.listens(WorkerId::FIRST, local(5001), now);
+        desk.listens(WorkerId::FIRST, local(5001), false, now);
         assert_eq!(told(&mut fast), [(5001, Some((0, 6)))]);
     }
 
@@ -402,7 +432,7 @@ mod tests {
     fn an_adaptive_listener_goes_to_the_kernel_and_back_and_says_why() {
         let (mut desk, mut fast, loads) = desk("placement = \"adaptive\"\nplacement_rate = 100\n");
         let mut now = Instant::now();
-        desk.listens(WorkerId::FIRST, local(80), now);
+        desk.listens(WorkerId::FIRST, local(80), false, now);
         assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
         let placed = desk.placed(local(80)).expect("shared");
         assert_eq!((&*placed.place, &*placed.why), ("engine", "not known yet"));
@@ -448,7 +478,7 @@ mod tests {
         let (desk, mut fast, _) = desk("placement = \"kernel\"\n");
         let configured = desk.placing.configured.clone();
         let mut desk = desk.placing(configured, None);
-        desk.listens(WorkerId::FIRST, local(80), Instant::now());
+        desk.listens(WorkerId::FIRST, local(80), false, Instant::now());
         assert_eq!(told(&mut fast), []);
     }
 }

@@ -177,7 +177,12 @@ impl Desk {
                 let tell = oldest.is_some();
                 self.prepare_attach(client, (versions, tell), program, fork_token)?
             }
-            Request::Listen { addr, backlog, .. } => {
+            Request::Listen {
+                addr,
+                backlog,
+                pinned,
+                ..
+            } => {
                 self.session_of(slot)?;
                 let proof = self.prove(fds, addr)?;
                 let local = addr;
@@ -188,7 +193,7 @@ impl Desk {
                     proof,
                     backlog,
                 };
-                (ask, Pending::Listen(addr))
+                (ask, Pending::Listen { local, pinned })
             }
             Request::Chosen { listener, addr } => {
                 self.session_of(slot)?;
