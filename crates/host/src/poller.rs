@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
@@ -191,12 +191,23 @@ impl Poller {
     /// The kernel's for changing an epoll set.
     pub fn arm(&mut self) -> Result<Option<Duration>, Errno> {
         self.arm_sleeper()?;
-        let ready = self.ready.any_ready();
-        Ok(if ready {
+        Ok(if self.ready.any_ready() || self.has_kernel_news() {
             Some(Duration::ZERO)
         } else {
             self.sleeper.limit()
         })
+    }
+
+    /// Whether the kernel has something that was not taken. Whoever waits for edges of [`fd`](Self::fd) was told of
+    /// it before, perhaps, and is not told again.
+    fn has_kernel_news(&self) -> bool {
+        if self.kernel_members == 0 {
+            return false;
+        }
+        // To ask the set for its events would take them.
+        let mut polls = [PollFd::new(&*self.epoll, PollFlags::IN)];
+        // A signal keeps it from saying so: then whoever looks finds out.
+        rustix::event::poll(&mut polls, Some(&Timespec::default())) != Ok(0)
     }
 
     /// After it has slept, and before anything else is asked of the poller.

@@ -387,6 +387,8 @@ impl Queue {
         let start = Instant::now();
         let mut left = limit;
         loop {
+            // Of what has happened, nothing may be worth telling, and there may be more behind it.
+            let mut looked_at_all = false;
             if self.happened.is_empty() {
                 let mut ready = std::mem::take(&mut self.ready);
                 let slice = match left {
@@ -395,6 +397,7 @@ impl Queue {
                     Some(left) => Some(left.min(ASK_KERNEL)),
                 };
                 let waited = self.poller.wait(&mut ready, slice);
+                looked_at_all = ready.is_empty();
                 for event in ready.drain(..) {
                     self.tell(event);
                 }
@@ -410,7 +413,8 @@ impl Queue {
                 }
             }
             left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
-            if !events.is_empty() || left == Some(Duration::ZERO) || most == 0 {
+            let is_over = left == Some(Duration::ZERO) && looked_at_all;
+            if !events.is_empty() || is_over || most == 0 {
                 return Ok(());
             }
         }

@@ -1,5 +1,6 @@
 //! How connections of the kernel's end, and what is told of them: both ends in one process.
 
+use std::io::{PipeReader, PipeWriter};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -149,7 +150,8 @@ fn a_reset_after_the_peers_end_is_told_of_the_rest() {
 }
 
 /// Has three descriptors become ready, takes what has happened to one and closes the others.
-fn close_what_has_happened(pair: &mut Pair) {
+#[must_use = "what is dropped is news"]
+fn close_what_has_happened(pair: &mut Pair) -> Vec<(PipeReader, PipeWriter)> {
     let pipes: Vec<_> = (0..3).map(|_| std::io::pipe().unwrap()).collect();
     let mut watched = Vec::new();
     for (reader, writer) in &pipes {
@@ -164,21 +166,35 @@ fn close_what_has_happened(pair: &mut Pair) {
     for other in watched.iter().filter(|handle| **handle != first) {
         pair.queue.close(*other).unwrap();
     }
+    pipes
 }
 
 #[test]
 fn of_what_is_closed_nothing_is_told_any_more() {
     let mut pair = Pair::new();
-    close_what_has_happened(&mut pair);
+    let _pipes = close_what_has_happened(&mut pair);
     let mut events = Vec::new();
     pair.queue.poll(&mut events, 16).unwrap();
     assert_eq!(events, []);
 }
 
 #[test]
+fn what_is_closed_does_not_hide_what_is_behind_it() {
+    let mut pair = Pair::new();
+    // Its end is news.
+    drop(close_what_has_happened(&mut pair));
+    let mut events = Vec::new();
+    pair.queue.poll(&mut events, 16).unwrap();
+    assert_eq!(events.first().map(|event| event.kind), Some(Kind::Ready));
+}
+
+#[test]
 fn what_is_closed_keeps_no_loop_from_waiting() {
     let mut pair = Pair::new();
-    close_what_has_happened(&mut pair);
+    // That the other end can be sent into is not looked at otherwise.
+    let mut events = Vec::new();
+    pair.queue.poll(&mut events, 16).unwrap();
+    let _pipes = close_what_has_happened(&mut pair);
     assert_ne!(pair.queue.arm(), Ok(Some(Duration::ZERO)));
     pair.queue.disarm();
 }
