@@ -146,17 +146,35 @@ fn a_programs_own_memory_is_registered_on_the_engine_and_on_the_kernel() {
     }
     let world = World::new().expect("a private network");
     let program = compile(&world, &library, "tests/memfd.c");
-    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    converses_in(&["engine", "any"], &world, &program);
+}
+
+#[test]
+fn a_child_frees_what_it_has_of_its_parents_which_ends_nothing() {
+    let test = "a_child_frees_what_it_has_of_its_parents_which_ends_nothing";
+    let Some(library) = library() else { return };
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let program = compile(&world, &library, "tests/forks.c");
+    converses_in(&["any"], &world, &program);
+}
+
+/// Runs a program that connects: without an engine, with one in these `modes`, and beside it.
+fn converses_in(modes: &[&str], world: &World, program: &Path) {
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), world);
     let converse = |mode, offloaded| {
         let words = ["connect", mode, "AT", offloaded];
-        let said = converse(&world, &program, &outboard, &words, BOTH[0]);
+        let said = converse(world, program, &outboard, &words, BOTH[0]);
         assert_eq!(said, "all as outboard.h says");
     };
     // There is no engine yet.
     converse("any", "0");
-    let engine = outboard.start_engine(&world, None).expect("an engine");
-    converse("engine", "1");
-    converse("any", "1");
+    let engine = outboard.start_engine(world, None).expect("an engine");
+    for mode in modes {
+        converse(mode, "1");
+    }
     converse("kernel", "0");
     engine.stop(HANG).expect("an end");
 }

@@ -11,7 +11,10 @@
  * (ob_detach, ob_queue_free, ob_unregister, ob_unregister_file) comes when no other call will begin that names
  * it. Nothing here may be called from a signal handler.
  *
- * Forks: the child must not use what its parent made, and makes a context of its own.
+ * Forks: the child must not use what its parent made, and makes a context of its own. It may free its parent's
+ * queues and contexts (ob_queue_free, ob_detach) in which no call of another thread was under way at the fork. That
+ * ends nothing of its parent's. Before it has, or has become another program, what its parent has at the kernel is
+ * open in the child, too: a connection that the parent closes does not end, and the port of a listener stays taken.
  */
 #ifndef OUTBOARD_H
 #define OUTBOARD_H
@@ -265,7 +268,8 @@ int ob_queue_new(const ob_context *context, ob_queue **out);
 
 /* Closes all that a queue has, and frees it. NULL is nothing. For what was committed (ob_commit) and the kernel
  * has not taken yet it waits up to a second; connections whose peers have made no room by then are reset, so
- * that no stream ends as if it were whole.
+ * that no stream ends as if it were whole. In the child of a fork it closes what the child has of its parent's, and
+ * nothing else.
  * Threads: any, once no call of another names the queue, ob_wake included. */
 void ob_queue_free(ob_queue *queue);
 

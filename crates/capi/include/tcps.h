@@ -92,7 +92,8 @@ TCPS_WEAK void tcps_after_fork_(void)
     pthread_mutex_unlock(&tcps_.lock);
 }
 
-/* The child has none of its parent's threads, and must not use its context and its queue, nor free them. */
+/* The child has none of its parent's threads, and must not use its context and its queue. What they have at the
+   kernel would be open as long as the child is, so it frees them: no call is under way in them. */
 TCPS_WEAK void tcps_in_child_(void)
 {
     int number;
@@ -100,6 +101,8 @@ TCPS_WEAK void tcps_in_child_(void)
         if (tcps_.sockets[number].used)
             close(number);
     free(tcps_.sockets);
+    ob_queue_free(tcps_.queue);
+    ob_detach(tcps_.context);
     tcps_.context = NULL;
     tcps_.queue = NULL;
     tcps_.sockets = NULL;

@@ -115,6 +115,33 @@ static void *closes_victim(void *result)
     return NULL;
 }
 
+static void make_pair(int *opened, int *accepted);
+
+/* What the program closes ends while a child lives that was forked before. */
+static void outlived(void)
+{
+    int opened, accepted, status = -1, lives[2];
+    char byte;
+    pid_t child;
+    make_pair(&opened, &accepted);
+    EXPECT(0, pipe(lives));
+    child = fork();
+    if (child == 0) {
+        close(lives[1]);
+        EXPECT(0, read(lives[0], &byte, 1));
+        _exit(0);
+    }
+    EXPECT(0, close(lives[0]));
+    EXPECT(0, tcps_close(opened));
+    alarm(60);
+    EXPECT(0, tcps_recv(accepted, &byte, 1, 0));
+    alarm(300);
+    EXPECT(0, tcps_close(accepted));
+    EXPECT(0, close(lives[1]));
+    EXPECT(child, waitpid(child, &status, 0));
+    EXPECT(0, status);
+}
+
 /* Both ends of a connection of the program's own. */
 static void make_pair(int *opened, int *accepted)
 {
@@ -268,6 +295,7 @@ int main(int count, char **words)
     receive(own, 1000);
 
     forks();
+    outlived();
     closed_meanwhile();
     asked_without_waiting();
     connected_at_last();

@@ -205,6 +205,7 @@ impl Drop for Handle {
         let attachment = lock(&self.core.link).attachment.take();
         if let Some(attachment) = attachment {
             attachment.close();
+            attachment.outlives_its_region();
         }
     }
 }
@@ -394,9 +395,7 @@ impl SessionCore {
         if let Some(attachment) = &link.attachment {
             self.is_heir.store(true, Ordering::Relaxed);
             attachment.leave_to_parent();
-            // The region is not mapped here; where it was, something else may be by the time the
-            // last reference goes. So this one never does.
-            std::mem::forget(Arc::clone(attachment));
+            attachment.outlives_its_region();
         }
     }
 }

@@ -37,7 +37,8 @@
 //!
 //! A [`Context`] may be used from any thread. A [`Queue`] belongs to one thread at a time, with all
 //! that was made in it; a [`Waker`] ends its wait from any thread. After a fork the child makes a
-//! context of its own; what it has of its parent's it must not use.
+//! context of its own; what it has of its parent's it must not use, but may drop, which ends nothing of its
+//! parent's. Until then the parent's sockets at the kernel are open in the child, too.
 
 #![forbid(unsafe_code)]
 

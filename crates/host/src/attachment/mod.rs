@@ -263,6 +263,14 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         self.state.load(Ordering::Relaxed) == PARENTS || !self.born_here.is_still()
     }
 
+    /// In the child of a fork the region is not mapped; where it was, something else may be by the time the last
+    /// reference goes. So one never does.
+    pub(crate) fn outlives_its_region(self: &Arc<Self>) {
+        if self.is_parents() {
+            std::mem::forget(Arc::clone(self));
+        }
+    }
+
     /// This process is the child of the one that attached.
     pub(crate) fn leave_to_parent(&self) {
         self.state.store(PARENTS, Ordering::Relaxed);
