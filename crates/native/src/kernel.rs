@@ -416,8 +416,12 @@ impl Stream {
         rustix::io::ioctl_fionread(&self.fd).unwrap_or(0)
     }
 
-    /// The error that waits, which is thereby taken.
+    /// What ended it, which is thereby taken. While it goes on the kernel has errors, too, that the TCP survives, as
+    /// when a router says that there is no way just now: they are gone with the next acknowledgement.
     pub(crate) fn take_error(&self) -> Option<Errno> {
+        if !self.is_over() {
+            return None;
+        }
         rustix::net::sockopt::socket_error(&self.fd).ok()?.err()
     }
 
