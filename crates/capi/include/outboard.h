@@ -222,7 +222,9 @@ typedef struct ob_span {
  * variable OUTBOARD_SOCKET names; `program` is shown to people (NULL: none). With OB_ANY an engine
  * that is away is found when it comes.
  * -ENOENT, -ECONNREFUSED: there is no engine (OB_ENGINE only). -EACCES: it is not for this user.
- * -EPROTONOSUPPORT: the two speak no version of the protocol in common.
+ * -EPROTONOSUPPORT: the two speak no version of the protocol in common. -ETIMEDOUT: it is there and has not answered
+ * for 10 seconds, as when it is stopped by a signal; an OB_ANY context has waited as long. ob_listen, and what asks
+ * the engine later, waits half a second for one that does not run, and ob_poll not at all.
  * Threads: any, at any time. */
 int ob_attach(ob_context **out, const char *engine, const char *program, int mode);
 
@@ -345,7 +347,7 @@ int ob_close(ob_queue *queue, ob_handle handle);
 int ob_set(ob_queue *queue, ob_handle handle, uint32_t option, uint32_t value);
 
 /* What is known of a connection or a listener. Of a connection it may ask the engine, which takes some
- * microseconds.
+ * microseconds. -ETIMEDOUT: the engine has not answered for half a second.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_get_info(ob_queue *queue, ob_handle handle, ob_info *out);
 

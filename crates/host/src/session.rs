@@ -16,11 +16,13 @@ use queue_pair::Submission;
 use queue_pair::control::{Farewell, Fds, Request, Way, socket_path};
 use rustix::io::Errno;
 
-use crate::attachment::{self, ANSWER_WITHIN, Engine, Listeners, RUNS_WITHIN, WHILE_IT_LIVES};
+use crate::attachment::{
+    self, ANSWER_WITHIN, Control, Engine, Listeners, RUNS_WITHIN, WHILE_IT_LIVES,
+};
 use crate::clock::monotonic_ns;
 use crate::inheritance::Inheritance;
 use crate::line::Line;
-use crate::lock::lock;
+use crate::lock::{lock, try_lock};
 use crate::locks::Locks;
 use crate::nudge::Nudges;
 use crate::ready_set::ReadySet;
@@ -49,6 +51,8 @@ pub(crate) struct SessionCore {
     path: PathBuf,
     program: String,
     link: Mutex<Link>,
+    /// The attachment once more, for who must not wait for one who holds the link and waits for an engine.
+    current: Mutex<Option<Arc<Attachment>>>,
     pub(crate) listeners: Arc<Listeners<Attachment>>,
     /// What is true of the process under every engine: kind and reason, as in [`Session::report`].
     remarks: Mutex<Vec<(String, String)>>,
@@ -61,6 +65,8 @@ pub(crate) struct SessionCore {
     lineage: AtomicU32,
     /// This process is the child of a fork and has not attached.
     is_heir: AtomicBool,
+    /// An engine was asked to attach just now, and is about to answer.
+    knocks: AtomicBool,
 }
 
 #[derive(Default)]
@@ -68,8 +74,16 @@ struct Link {
     attachment: Option<Arc<Attachment>>,
     /// When an engine was last looked for in vain; later than that, if it is to be looked for later.
     looked: Option<Instant>,
+    /// An engine was asked to attach by one who does not wait for its answer.
+    knock: Option<Knock>,
     /// After a fork: the child's way to what its parent had.
     inheritance: Option<Inheritance>,
+}
+
+/// A connection on which an engine was asked to attach and has not answered.
+struct Knock {
+    control: Control,
+    asked: Instant,
 }
 
 impl Session {
@@ -103,6 +117,8 @@ impl Session {
             path: path.to_owned(),
             program: program.to_owned(),
             link: Mutex::default(),
+            current: Mutex::default(),
+            knocks: AtomicBool::new(false),
             listeners: Arc::default(),
             remarks: Mutex::default(),
             nudges: Arc::default(),
@@ -155,10 +171,7 @@ impl Session {
 
     /// Whether an engine is attached.
     pub fn is_attached(&self) -> bool {
-        lock(&self.core().link)
-            .attachment
-            .as_ref()
-            .is_some_and(|attachment| attachment.is_live())
+        self.core().present().is_some()
     }
 
     /// What is known of the engine; `None` if there is none. It asks, which takes some microseconds.
@@ -202,7 +215,12 @@ impl Session {
 impl Drop for Handle {
     fn drop(&mut self) {
         lock(&self.core.idle).clear();
-        let attachment = lock(&self.core.link).attachment.take();
+        *lock(&self.core.current) = None;
+        let attachment = {
+            let mut link = lock(&self.core.link);
+            link.knock = None;
+            link.attachment.take()
+        };
         if let Some(attachment) = attachment {
             attachment.close();
             attachment.outlives_its_region();
@@ -230,6 +248,8 @@ impl SessionCore {
         if link.looked.is_some_and(|looked| looked.elapsed() < RETRY) {
             return None;
         }
+        // Its answer, which nobody waits for, would be a second session.
+        link.knock = None;
         let limit = match (&link.inheritance, &link.attachment) {
             // The connections of a child hang on its parent's engine: it waits as for a slow kernel.
             (Some(_), Some(parents)) if !parents.sockets().is_empty() => WHILE_IT_LIVES,
@@ -237,6 +257,53 @@ impl SessionCore {
             (None, _) => RUNS_WITHIN,
         };
         self.link_to_engine(&mut link, limit).ok()
+    }
+
+    /// The same for one who must not wait: an engine that is to be found is asked, and its answer taken at a later
+    /// look. Only in the child of a fork, whose connections hang on it, it is waited for.
+    pub(crate) fn attachment_at_once(self: &Arc<Self>) -> Option<Arc<Attachment>> {
+        if let attached @ Some(_) = self.present() {
+            return attached;
+        }
+        // Who has the link waits for an engine.
+        let mut link = try_lock(&self.link)?;
+        let is_childs = |attachment: &Arc<Attachment>| attachment.is_parents();
+        if self.is_heir() || link.attachment.as_ref().is_some_and(is_childs) {
+            drop(link);
+            return self.attachment();
+        }
+        let attached = self.knock(&mut link);
+        let knocks = |knock: &Knock| knock.asked.elapsed() < RUNS_WITHIN;
+        let knocks = link.knock.as_ref().is_some_and(knocks);
+        self.knocks.store(knocks, Ordering::Relaxed);
+        attached
+    }
+
+    /// Asks an engine that may be there to attach, or looks whether one that was asked has answered.
+    fn knock(self: &Arc<Self>, link: &mut Link) -> Option<Arc<Attachment>> {
+        if link.knock.is_none() {
+            if link.looked.is_some_and(|looked| looked.elapsed() < RETRY) {
+                return None;
+            }
+            link.looked = Some(Instant::now());
+            let mut control = attachment::connect_now(&self.path).ok()?;
+            Attachment::ask_to_attach(&mut control, &self.program).ok()?;
+            let asked = Instant::now();
+            link.knock = Some(Knock { control, asked });
+        }
+        let answer = link.knock.as_mut()?.control.get_mut().take_late();
+        let answer = match answer {
+            Ok(None) => return None,
+            Ok(answer) => answer,
+            // It has gone, or does not want this program. Another may come.
+            Err(_) => None,
+        };
+        let control = link.knock.take()?.control;
+        link.looked = Some(Instant::now());
+        let (reply, fds) = answer?;
+        let attachment =
+            Attachment::attached(control, (reply, fds), &self.nudges, &self.listeners).ok()?;
+        Some(self.goes_on_with(link, Arc::new(attachment)))
     }
 
     /// Attaches, takes over what came through a fork, and announces the listeners. The engine has `limit` to
@@ -265,7 +332,7 @@ impl SessionCore {
             Attachment::new(control, child, limit, &self.nudges, &self.listeners)
         });
         let attachment = match attachment {
-            Ok(attachment) => Arc::new(attachment),
+            Ok(attachment) => attachment,
             Err(errno) => {
                 // To look for one that does not answer takes its time.
                 let slow = errno == Errno::TIMEDOUT;
@@ -280,19 +347,30 @@ impl SessionCore {
                 return Err(errno);
             }
         };
+        let attachment = Arc::new(attachment);
         if let Some(parents) = parents {
             match token {
                 Some(_) => parents.bequeath(&attachment),
                 None => parents.disinherit(),
             }
         }
+        Ok(self.goes_on_with(link, attachment))
+    }
+
+    /// From now on this is the engine: the listeners are announced to it.
+    fn goes_on_with(
+        self: &Arc<Self>,
+        link: &mut Link,
+        attachment: Arc<Attachment>,
+    ) -> Arc<Attachment> {
         link.looked = None;
         link.attachment = Some(Arc::clone(&attachment));
+        *lock(&self.current) = Some(Arc::clone(&attachment));
         self.repeat_remarks(&attachment);
         for listener in self.listeners.living() {
             listener.announce_anew(&attachment);
         }
-        Ok(attachment)
+        attachment
     }
 
     /// The lock that is taken before all others.
@@ -303,6 +381,7 @@ impl SessionCore {
     /// Those under which no other is taken.
     pub(crate) fn lock_leaves<'a>(&'a self, locks: &mut Locks<'a>) {
         self.listeners.lock_all(locks);
+        locks.take(&self.current);
         locks.take(&self.remarks);
         locks.take(&self.idle);
         self.line.lock_all(locks);
@@ -337,10 +416,8 @@ impl SessionCore {
 
     /// The attachment, if there is one that works.
     pub(crate) fn present(&self) -> Option<Arc<Attachment>> {
-        lock(&self.link)
-            .attachment
-            .clone()
-            .filter(|attachment| attachment.is_live())
+        let current = lock(&self.current).clone();
+        current.filter(|attachment| attachment.is_live())
     }
 
     /// See [`Session::pump`].
@@ -351,6 +428,11 @@ impl SessionCore {
         if let Some(attachment) = self.present() {
             attachment.pump();
         }
+    }
+
+    /// Whether an engine is about to answer who has not waited for that.
+    pub(crate) fn knocks(&self) -> bool {
+        self.knocks.load(Ordering::Relaxed)
     }
 
     /// Whether an engine that is away is worth waking up for.
@@ -392,6 +474,8 @@ impl SessionCore {
     fn inherits(&self, link: &mut Link, inheritance: Option<Inheritance>) {
         link.inheritance = inheritance;
         link.looked = None;
+        // What it answers is for the parent.
+        link.knock = None;
         if let Some(attachment) = &link.attachment {
             self.is_heir.store(true, Ordering::Relaxed);
             attachment.leave_to_parent();

@@ -136,13 +136,13 @@ impl Sleeper {
         self.means.step_out();
     }
 
-    /// Step 1. Looks for an engine that is away, at most twice a second.
+    /// Step 1. Looks for an engine that is away, at most twice a second, and waits for none.
     pub fn arm(&mut self) {
         self.means.renew(self.session.lineage());
         if self.means.goes_aside() {
             // The means to be rung are for others. What the engine still has to know it is told.
             self.means.leave_bed();
-            if let Some(attachment) = self.session.attachment() {
+            if let Some(attachment) = self.session.attachment_at_once() {
                 attachment.arm(None);
             }
             return;
@@ -152,7 +152,7 @@ impl Sleeper {
             // In the child of a fork it is another one: who changes something from now on calls us by it.
             set.set_nudge(&self.means.nudge);
         }
-        self.means.arm(self.session.attachment());
+        self.means.arm(self.session.attachment_at_once());
         if let Some(set) = &set {
             set.set_bell(self.bell());
         }
@@ -214,6 +214,7 @@ impl Sleeper {
     pub fn limit(&self) -> Option<Duration> {
         match &self.means.bed {
             _ if self.means.aside => None,
+            None if self.session.knocks() => Some(SLICE),
             None => self.session.expects_engine().then_some(RETRY),
             Some((attachment, _)) if !attachment.is_live() => Some(Duration::ZERO),
             Some((attachment, waker)) if waker.is_none() || attachment.needs_attention() => {

@@ -4,10 +4,11 @@
 mod fake_engine;
 
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, GRANT, HANG};
-use host::{Accepted, Errno, Listener, Readiness, Session, Socket};
+use host::{Accepted, Errno, Listener, Poller, Readiness, Session, Socket};
 use queue_pair::control::{AdmissionLimit, AdmissionPolicy, Request};
 use queue_pair::{Completion, ConnRef, Submission};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -304,4 +305,62 @@ fn an_error_is_reported_while_the_engine_does_not_run() {
     assert_eq!(socket.recv(&mut [0; 9]), Ok(0));
     session.pump();
     assert!(session.is_attached(), "it is as good as before");
+}
+
+/// One that has come and does not run, which nobody can know who looks for one.
+#[test]
+fn who_does_not_wait_does_not_wait_for_an_engine_either() {
+    let path = std::env::temp_dir().join(format!("outboard-late-{}.sock", std::process::id()));
+    let session = Session::unattached(&path, "test");
+    let mut poller = Poller::new(&session).unwrap();
+    let engine = FakeEngine::start_at(path, None);
+    let mut events = Vec::new();
+    {
+        // It answers nobody while this is locked.
+        let _stopped = engine.lock();
+        poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+        assert!(poller.arm().unwrap().is_some(), "it looks again");
+        poller.disarm();
+        assert!(!session.is_attached());
+    }
+    let start = Instant::now();
+    while !session.is_attached() {
+        assert!(start.elapsed() < HANG, "it never attaches");
+        poller
+            .wait(&mut events, Some(Duration::from_millis(1)))
+            .unwrap();
+    }
+    // Who had waited in vain would have asked twice.
+    let attached = engine.lock().attached.len();
+    assert_eq!(attached, 1);
+}
+
+/// Nor does one who looks while another thread waits.
+#[test]
+fn who_does_not_wait_does_not_wait_for_one_who_does() {
+    let path = std::env::temp_dir().join(format!("outboard-slow-{}.sock", std::process::id()));
+    let session = Session::unattached(&path, "test");
+    let mut poller = Poller::new(&session).unwrap();
+    let engine = FakeEngine::start_at(path, None);
+    let _stopped = engine.lock();
+    let (waits, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            waits.store(true, Ordering::Relaxed);
+            session.attach_now();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        while !waits.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        let mut looks = 0;
+        let mut events = Vec::new();
+        while !is_over.load(Ordering::Relaxed) {
+            poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+            assert!(!session.is_attached());
+            looks += 1;
+        }
+        // It waits for half a second.
+        assert!(looks > 20, "{looks}");
+    });
 }

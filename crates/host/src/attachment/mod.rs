@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use queue_pair::armed::{Armed, Sleepers};
-use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::control::{ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Ringer};
 use queue_pair::memfd::MemfdError;
 use queue_pair::region::{Positions, RegionWord};
@@ -151,6 +151,17 @@ pub(crate) struct Waker {
     pub(crate) bell: Private<Bell>,
 }
 
+fn request_to_attach(program: &str, fork_token: Option<u64>) -> Request {
+    let spoken = Versions::SPOKEN;
+    Request::Attach {
+        version: spoken.newest,
+        // Who speaks one version says what programs always said.
+        oldest: (spoken.oldest != spoken.newest).then_some(spoken.oldest),
+        program: program.to_owned(),
+        fork_token,
+    }
+}
+
 impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Attaches to the engine behind `control`, which has `limit` to answer.
     pub(crate) fn new(
@@ -160,15 +171,25 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         nudges: &Arc<Nudges>,
         listeners: &Arc<Listeners<Self>>,
     ) -> Result<Self, Errno> {
+        let request = request_to_attach(program, fork_token);
+        let answer = control::ask(&mut control, &request, Fds::new(), limit)?;
+        Self::attached(control, answer, nudges, listeners)
+    }
+
+    /// Asks the engine behind `control` to attach, without waiting: what it answers comes late.
+    pub(crate) fn ask_to_attach(control: &mut Control, program: &str) -> Result<(), ChannelError> {
+        let request = request_to_attach(program, None);
+        control.get_mut().request_blindly(&request)
+    }
+
+    /// Attaches by what the engine has answered on `control`.
+    pub(crate) fn attached(
+        control: Control,
+        (reply, mut fds): (Reply, Fds),
+        nudges: &Arc<Nudges>,
+        listeners: &Arc<Listeners<Self>>,
+    ) -> Result<Self, Errno> {
         let spoken = Versions::SPOKEN;
-        let request = Request::Attach {
-            version: spoken.newest,
-            // Who speaks one version says what programs always said.
-            oldest: (spoken.oldest != spoken.newest).then_some(spoken.oldest),
-            program: program.to_owned(),
-            fork_token,
-        };
-        let (reply, mut fds) = control::ask(&mut control, &request, Fds::new(), limit)?;
         let Reply::Attached {
             interface,
             local,

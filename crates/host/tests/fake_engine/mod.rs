@@ -223,7 +223,8 @@ fn answer(listener: &OwnedFd, inner: &Mutex<Inner>, stop: &(AtomicBool, OwnedFd)
                     let inner = &mut inner.lock().unwrap();
                     let listens = matches!(request, Request::Listen { .. });
                     if let Some((reply, fds)) = reply(inner, &mut hosts[at], request) {
-                        channels[at].send(&reply, fds).unwrap();
+                        // Who has asked may have gone meanwhile.
+                        let _ = channels[at].send(&reply, fds);
                     } else if listens {
                         drop(channels.swap_remove(at));
                         hosts.swap_remove(at);
