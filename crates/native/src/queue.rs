@@ -335,7 +335,7 @@ impl Queue {
     /// the kernel. It asks the engine of a connection, which costs some microseconds.
     ///
     /// # Errors
-    /// `EBADF`: there is no such thing.
+    /// `EBADF`: there is no such thing. `ETIMEDOUT`: the engine does not run just now.
     pub fn facts(&mut self, handle: Handle) -> Result<Facts, Errno> {
         if let Some(Object::Listener(listening)) = self.objects.get(handle) {
             let why_not = self.context.why_not_listening(&listening.listener);
@@ -351,7 +351,11 @@ impl Queue {
         let unacknowledged = connection.unacknowledged();
         let unread = connection.stream.available();
         let (is_offloaded, why_not, tcp) = match &connection.stream {
-            Stream::Engine(socket) => (true, None, socket.info().ok()),
+            Stream::Engine(socket) => match socket.info() {
+                Err(Errno::TIMEDOUT) => return Err(Errno::TIMEDOUT),
+                // Of one that is over nothing is known.
+                info => (true, None, info.ok()),
+            },
             Stream::Kernel(stream) => (false, stream.why_not, None),
         };
         Ok(Facts {

@@ -287,3 +287,16 @@ fn a_second_room_and_a_send_beside_one_are_refused() {
     let bytes: &[AtomicU8] = memory.bytes().unwrap();
     assert_eq!(bytes.len(), 10);
 }
+
+#[test]
+fn what_an_engine_does_not_tell_is_not_said_to_be_nothing() {
+    let mut scene = Scene::new();
+    {
+        // It answers nobody while this is locked.
+        let _stopped = scene.engine.lock();
+        let facts = scene.queue.facts(scene.handle);
+        assert_eq!(facts.err(), Some(Errno::TIMEDOUT));
+        // Who asks nobody is answered.
+        assert_eq!(scene.queue.is_offloaded(scene.handle), Ok(true));
+    }
+}
