@@ -92,6 +92,23 @@ impl Connection {
         errno
     }
 
+    /// A send found no room, which is told when there is some, or met an error.
+    pub(crate) fn refuse(&mut self, errno: Errno) -> Errno {
+        if errno == Errno::AGAIN {
+            self.want_room(true);
+        }
+        self.note(errno)
+    }
+
+    /// Takes note of an error that a send has met after some of it was taken.
+    pub(crate) fn note_what_sends_met(&mut self) {
+        if let Stream::Kernel(stream) = &self.stream
+            && let Some(errno) = stream.met
+        {
+            self.note(errno);
+        }
+    }
+
     /// Nothing is left to be received: by agreement, or because of an error, which whoever told of it
     /// has taken from the socket.
     ///

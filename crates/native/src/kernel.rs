@@ -95,6 +95,8 @@ pub(crate) struct Stream {
     /// It cannot be: the peer has ended its direction, which is told once, or has sent urgent data, at which a
     /// call stops, whatever is behind them.
     stops_short: bool,
+    /// What a send met after some of it was taken: the next one is told.
+    pub(crate) met: Option<Errno>,
     /// Why the kernel has it, if it was to be the engine's.
     pub(crate) why_not: Option<&'static str>,
 }
@@ -117,6 +119,7 @@ impl Stream {
             awaits_release: false,
             is_drained: false,
             stops_short: false,
+            met: None,
             why_not: None,
         }
     }
@@ -202,7 +205,10 @@ impl Stream {
                     }
                 }
                 Err(errno) if sent == 0 => return Err(errno),
-                Err(_) => break,
+                Err(errno) => {
+                    self.met = Some(errno).filter(|_| self.is_over());
+                    break;
+                }
             }
         }
         self.taken(sent, more);
@@ -229,6 +235,9 @@ impl Stream {
 
     /// Whether something can be sent now, as on the engine.
     fn may_send(&mut self) -> Result<(), Errno> {
+        if let Some(errno) = self.met.take() {
+            return Err(errno);
+        }
         if self.is_lent() {
             return Err(match self.is_over() {
                 true => self.take_error().unwrap_or(Errno::PIPE),
@@ -530,6 +539,26 @@ mod tests {
         assert_eq!(send(&mut stream, false), Ok(10));
         assert!(waits(&stream));
         assert_eq!(stream.written(), 41);
+    }
+
+    #[test]
+    fn an_error_in_the_middle_of_a_send_is_told_by_the_next() {
+        let (mut stream, other) = pair();
+        let other = std::cell::Cell::new(Some(other));
+        let parts = vec![IoSlice::new(b"x"); PARTS + 1];
+        let sent = stream.send_in_turns(&parts, false, |fd, parts, _| {
+            if parts.len() < PARTS {
+                // The peer resets the connection before the second turn.
+                let other = other.take().unwrap();
+                rustix::net::sockopt::set_socket_linger(&other, Some(Duration::ZERO)).unwrap();
+            }
+            let mut none = SendAncillaryBuffer::default();
+            rustix::net::sendmsg(fd, parts, &mut none, SendFlags::NOSIGNAL)
+        });
+        assert_eq!(sent, Ok(PARTS));
+        let one = [IoSlice::new(b"x")];
+        assert_eq!(stream.send(&one, false), Err(Errno::CONNRESET));
+        assert_eq!(stream.send(&one, false), Err(Errno::PIPE));
     }
 
     /// Both ends of a connection; what the second sends is with the first at once.

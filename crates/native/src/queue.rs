@@ -274,11 +274,8 @@ impl Queue {
     /// was committed before has not left yet (kernel only); [`Kind::Room`] says when it has.
     pub fn shutdown(&mut self, handle: Handle, how: Shutdown) -> Result<(), Errno> {
         let connection = self.open_connection(handle)?;
-        connection.stream.shutdown(how).inspect_err(|errno| {
-            if *errno == Errno::AGAIN {
-                connection.want_room(true);
-            }
-        })
+        let done = connection.stream.shutdown(how);
+        done.map_err(|errno| connection.refuse(errno))
     }
 
     /// Sets an option of a connection, or of a listener for what it accepts from then on.

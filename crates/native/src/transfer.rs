@@ -279,7 +279,7 @@ impl Queue {
                 handle,
                 kept,
             }),
-            Err(errno) => Err(refused(connection, errno)),
+            Err(errno) => Err(connection.refuse(errno)),
         }
     }
 
@@ -322,7 +322,7 @@ impl Queue {
                 Ok(())
             }
             Err((kept, errno)) => {
-                let errno = refused(connection, errno);
+                let errno = connection.refuse(errno);
                 let kept = kept.map(|kept| Room {
                     queue,
                     handle,
@@ -380,13 +380,14 @@ impl Queue {
         }
         match send(&mut connection.stream) {
             Ok(sent) => {
+                connection.note_what_sends_met();
                 if sent > 0 {
                     connection.remember(back, sent, held);
                     self.await_kernel(handle, back);
                 }
                 Ok(sent)
             }
-            Err(errno) => Err(refused(connection, errno)),
+            Err(errno) => Err(connection.refuse(errno)),
         }
     }
 
@@ -397,12 +398,4 @@ impl Queue {
         }
         Ok(connection)
     }
-}
-
-/// A send found no room, or met an error.
-fn refused(connection: &mut Connection, errno: Errno) -> Errno {
-    if errno == Errno::AGAIN {
-        connection.want_room(true);
-    }
-    connection.note(errno)
 }

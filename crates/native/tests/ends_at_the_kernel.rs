@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use native::{Context, Errno, Event, Handle, Kind, Mode, Queue, Setting};
+use native::{Context, Errno, Event, Handle, Kind, Mode, Queue, Setting, Shutdown};
 
 /// How long anything may take before it counts as a hang.
 const HANG: Duration = Duration::from_secs(60);
@@ -219,4 +219,21 @@ fn a_second_room_and_a_send_beside_one_are_refused() {
     let room = queue.room(client, 10).unwrap();
     assert!(queue.commit(room, 1, false, None).is_ok());
     assert_eq!(queue.send(client, b"x", false), Ok(1));
+}
+
+#[test]
+fn a_reset_that_a_shutdown_has_met_is_told_of_the_end() {
+    let mut pair = Pair::new();
+    let (client, server) = (pair.client, pair.server);
+    let queue = &mut pair.queue;
+    let piece = vec![1; 1 << 20];
+    while queue.send(client, &piece, false).is_ok() {}
+    // No room is left for it, so that it waits to leave before the end.
+    let room = queue.room(client, 10).unwrap();
+    assert!(queue.commit(room, 10, false, None).is_ok());
+    queue.set(server, Setting::ResetOnClose(true)).unwrap();
+    queue.close(server).unwrap();
+    let ended = queue.shutdown(client, Shutdown::Write);
+    assert_eq!(ended, Err(Errno::CONNRESET));
+    assert_eq!(pair.until(Kind::End).error, RESET);
 }
