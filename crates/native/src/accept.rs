@@ -14,9 +14,6 @@ use crate::queue::Queue;
 use crate::stream::Stream;
 use crate::view::View;
 
-/// Why the kernel has a connection of a listener that is the engine's, too.
-const PAST: &str = "it came past the engine, as what comes from this machine does";
-
 impl Queue {
     /// The next connection of a listener, with `cookie` for its events.
     ///
@@ -122,7 +119,8 @@ impl Queue {
                 Accepted::Kernel(fd) => {
                     let mut stream = kernel::Stream::new(fd);
                     let why_not = context.why_not_listening(&listening.listener);
-                    stream.why_not = Some(why_not.unwrap_or(PAST));
+                    stream.is_left = why_not.is_none();
+                    stream.why_not = why_not;
                     Stream::Kernel(Box::new(stream))
                 }
             };

@@ -99,6 +99,8 @@ pub(crate) struct Stream {
     pub(crate) met: Option<Errno>,
     /// Why the kernel has it, if it was to be the engine's.
     pub(crate) why_not: Option<&'static str>,
+    /// It came to a listener that is the engine's, too.
+    pub(crate) is_left: bool,
 }
 
 impl Stream {
@@ -121,6 +123,7 @@ impl Stream {
             stops_short: false,
             met: None,
             why_not: None,
+            is_left: false,
         }
     }
 

@@ -353,7 +353,11 @@ impl Queue {
                 // Of one that is over nothing is known.
                 info => (true, None, info.ok()),
             },
-            Stream::Kernel(stream) => (false, stream.why_not, None),
+            Stream::Kernel(stream) => {
+                let why_not = stream.why_not;
+                let why_left = || stream.is_left.then(|| connection.stream.why_left());
+                (false, why_not.or_else(why_left), None)
+            }
         };
         Ok(Facts {
             is_offloaded,

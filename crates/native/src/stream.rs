@@ -31,7 +31,21 @@ pub struct Facts {
     pub tcp: Option<ConnInfo>,
 }
 
+/// Why the kernel has a connection of a listener that is the engine's, too: it comes from this machine...
+const LOCAL: &str = "it comes from this machine, past the engine";
+/// ... or by the wire: by where new connections are placed, or because the engine was away.
+const LEFT: &str = "the engine left it to the kernel: outboard explain says why";
+
 impl Stream {
+    /// Why the kernel has it, if it came to a listener that is the engine's, too. Asks the kernel, so it is for
+    /// whoever wants to know.
+    pub(crate) fn why_left(&self) -> &'static str {
+        match self.peer() {
+            Ok(peer) if kernel::can_bind(peer).is_ok() => LOCAL,
+            _ => LEFT,
+        }
+    }
+
     pub(crate) fn set(&mut self, setting: Setting) -> Result<(), Errno> {
         match self {
             Stream::Engine(socket) => setting.on_engine(&*socket),
