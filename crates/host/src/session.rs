@@ -111,7 +111,7 @@ impl Session {
         Ok(session)
     }
 
-    /// A session that finds the engine at `path` when there is one.
+    /// A session that finds the engine at `path` when there is one; at an empty path there never is.
     pub fn unattached(path: &Path, program: &str) -> Self {
         let core = Arc::new(SessionCore {
             path: path.to_owned(),
@@ -282,7 +282,8 @@ impl SessionCore {
     /// Asks an engine that may be there to attach, or looks whether one that was asked has answered.
     fn knock(self: &Arc<Self>, link: &mut Link) -> Option<Arc<Attachment>> {
         if link.knock.is_none() {
-            if link.looked.is_some_and(|looked| looked.elapsed() < RETRY) {
+            let is_soon = |looked: Instant| looked.elapsed() < RETRY;
+            if link.looked.is_some_and(is_soon) || !self.may_have_engine() {
                 return None;
             }
             link.looked = Some(Instant::now());
@@ -437,7 +438,12 @@ impl SessionCore {
 
     /// Whether an engine that is away is worth waking up for.
     pub(crate) fn expects_engine(&self) -> bool {
-        !self.is_heir.load(Ordering::Relaxed)
+        !self.is_heir.load(Ordering::Relaxed) && self.may_have_engine()
+    }
+
+    /// Whether there can be one: without a path there cannot.
+    fn may_have_engine(&self) -> bool {
+        !self.path.as_os_str().is_empty()
     }
 
     /// What a thread needs to sleep, that none uses just now.

@@ -127,3 +127,11 @@ fn nothing_is_left_behind_however_much_comes_at_once() {
     }
     drop(peer);
 }
+
+#[test]
+fn who_wants_the_kernel_is_not_woken_to_look_for_an_engine() {
+    let mut queue = Loop::new();
+    assert_eq!(queue.poll(), []);
+    assert_eq!(queue.queue.arm(), Ok(None));
+    queue.queue.disarm();
+}
