@@ -73,8 +73,6 @@ pub(crate) struct Stream {
     asks_for: u32,
     /// The program has ended its direction.
     write_shut: bool,
-    /// The program has set TCP_CORK.
-    is_corked: bool,
     /// TCP_CORK is set because more is to follow a file.
     awaits_more: bool,
     /// The room that is lent.
@@ -111,7 +109,6 @@ impl Stream {
             written: 0,
             asks_for: 0,
             write_shut: false,
-            is_corked: false,
             awaits_more: false,
             lent: Weak::new(),
             rest: Vec::new(),
@@ -226,7 +223,8 @@ impl Stream {
         more: bool,
     ) -> Result<usize, Errno> {
         self.may_send()?;
-        if more && !self.awaits_more && !self.is_corked {
+        // What the program has set, when it opened the connection or on the listener, stays.
+        if more && !self.awaits_more && !rustix::net::sockopt::tcp_cork(&self.fd)? {
             // sendfile(2) has no flags.
             rustix::net::sockopt::set_tcp_cork(&self.fd, true)?;
             self.awaits_more = true;
@@ -316,9 +314,7 @@ impl Stream {
             return Ok(());
         }
         setting.on_kernel(self.fd.as_fd())?;
-        if let Setting::Cork(on) = setting {
-            (self.is_corked, self.awaits_more) = (on, false);
-        }
+        self.awaits_more &= !matches!(setting, Setting::Cork(_));
         Ok(())
     }
 
@@ -542,6 +538,20 @@ mod tests {
         assert_eq!(send(&mut stream, false), Ok(10));
         assert!(waits(&stream));
         assert_eq!(stream.written(), 41);
+    }
+
+    #[test]
+    fn what_was_set_before_it_was_a_connection_stays_behind_a_file() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let corked = Setting::Cork(true);
+        let mut stream = Stream::connect(None, at, |fd| corked.on_kernel(fd)).unwrap();
+        let (_other, _) = listener.accept().unwrap();
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        for more in [true, false] {
+            assert_eq!(stream.send_file(file.as_fd(), 0, 10, more), Ok(10));
+            assert_eq!(rustix::net::sockopt::tcp_cork(stream.fd()), Ok(true));
+        }
     }
 
     #[test]
