@@ -244,7 +244,7 @@ fn full_buffers_and_resets_are_told_the_same_on_the_engine_and_on_the_kernel() {
         let listen = || Ok(TcpListener::bind(at)?);
         let address = at.ip().to_string();
         let listener = world.on(Side::Client, listen).expect("a port");
-        let peer = std::thread::spawn(move || misbehave(&listener, 14));
+        let peer = std::thread::spawn(move || misbehave(&listener, 15));
         let said = world
             .program(Side::Server, &program)
             .env("OUTBOARD_SOCKET", outboard.socket())

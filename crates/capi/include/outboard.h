@@ -491,7 +491,7 @@ int ob_release(ob_queue *queue, uint64_t view);
  * While a buffer waits for bytes nothing is received otherwise. A closed connection's buffers do not come
  * back by an event; their memory can be given back when ob_unregister says so.
  * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released. -ENOBUFS: the
- * connection has 64. -ENOTCONN: it is not open.
+ * connection has 64. -ENOTCONN: it is still being opened. To one that is over what is left comes, and OB_FILLED.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_post(ob_queue *queue, ob_handle handle, const ob_memory *memory, size_t offset, size_t len,
             uint64_t cookie);

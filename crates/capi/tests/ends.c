@@ -248,6 +248,36 @@ static void closes(int offloaded)
     EXPECT(0, ob_close(queue, control));
 }
 
+/* A buffer that is posted when the peer has ended its direction, and when both have ended, comes back empty. */
+static void posts_at_the_end(ob_context *context, int offloaded)
+{
+    ob_handle victim = reach(VICTIM, offloaded), control = reach(CONTROL, offloaded);
+    ob_memory *memory;
+    ob_event event;
+    char byte;
+    int turn;
+    EXPECT(0, ob_register(context, 100, &memory));
+    command(control, "h");
+    while (ob_recv(queue, victim, &byte, 1, 0) != 0)
+        until(OB_RECEIVE, VICTIM);
+    fresh();
+    for (turn = 0; turn < 2; turn++) {
+        EXPECT(0, ob_post(queue, victim, memory, 0, 100, 20));
+        event = until(OB_FILLED, 20);
+        EXPECT(0, event.bytes);
+        EXPECT(0, event.error);
+        if (turn)
+            break;
+        EXPECT(0, ob_shutdown(queue, victim, SHUT_WR));
+        while (!ended)
+            next(&event);
+        EXPECT(0, end_error);
+    }
+    EXPECT(0, ob_unregister(memory));
+    EXPECT(0, ob_close(queue, victim));
+    EXPECT(0, ob_close(queue, control));
+}
+
 /* What has no room is not taken, and what was comes back as one. */
 static void parts(int offloaded)
 {
@@ -372,6 +402,8 @@ int main(int count, char **words)
     resets_of_each_kind(context, offloaded);
     stage = "what is closed";
     closes(offloaded);
+    stage = "what is posted at the end";
+    posts_at_the_end(context, offloaded);
     stage = "many parts";
     parts(offloaded);
     stage = "registered memory";

@@ -50,8 +50,9 @@ impl Queue {
         let at_engine = match (&connection.stream, &memory.place) {
             (Stream::Engine(socket), Place::Engine(registered)) if connection.posts.is_empty() => {
                 match socket.post(registered, offset, len, cookie) {
-                    // It is another engine's, or has another reader: the library copies.
-                    Err(Errno::STALE) => false,
+                    // It is another engine's, or has another reader, or the connection is over: the library copies
+                    // what is left.
+                    Err(Errno::STALE | Errno::NOTCONN) => false,
                     other => other.map(|()| true)?,
                 }
             }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU8;
 
 use fake_engine::{FakeEngine, HANG, Refused};
 use native::{AdmissionLimit, AdmissionPolicy};
-use native::{Context, Errno, Event, File, Handle, Kind, Memory, Mode, Queue, Room};
+use native::{Context, Errno, Event, File, Handle, Kind, Memory, Mode, Queue, Room, Shutdown};
 use queue_pair::{Completion, ConnRef};
 
 const RESET: i32 = 104;
@@ -299,4 +299,26 @@ fn what_an_engine_does_not_tell_is_not_said_to_be_nothing() {
         // Who asks nobody is answered.
         assert_eq!(scene.queue.is_offloaded(scene.handle), Ok(true));
     }
+}
+
+/// On the kernel it comes back empty, too.
+#[test]
+fn what_is_posted_when_all_has_ended_comes_back_empty() {
+    let mut scene = Scene::new();
+    let memory = scene.context.register(100).unwrap();
+    let conn = scene.conn;
+    scene.engine.host(|host| host.peer_closes(conn));
+    scene.queue.shutdown(scene.handle, Shutdown::Write).unwrap();
+    // Its last word.
+    scene
+        .engine
+        .host(|host| host.post(Completion::Released { conn }));
+    scene.until(Kind::End);
+    let posted = scene.queue.post(scene.handle, &memory, 0, 100, 5);
+    assert_eq!(posted, Ok(()));
+    let filled = scene.until(Kind::Filled).pop();
+    assert_eq!(
+        filled.map(|event| (event.cookie, event.bytes, event.error)),
+        Some((5, 0, 0))
+    );
 }
