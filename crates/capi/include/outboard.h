@@ -42,7 +42,7 @@ typedef struct ob_memory ob_memory;
 /* A registered file. */
 typedef struct ob_file ob_file;
 /* A connection, a listener or a watched descriptor of one queue. 0 is none. A handle that was
- * closed is never given again. */
+ * closed is never given again, and one of another queue is -EBADF (of 4,096 queues in turn). */
 typedef uint64_t ob_handle;
 
 /* Where connections may be: an argument of ob_attach. */

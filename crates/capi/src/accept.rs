@@ -3,7 +3,7 @@
 use libc::{c_int, size_t};
 use native::{AdmissionLimit, AdmissionPolicy, Errno};
 
-use crate::queue::{ObQueue, handle, of_handle, within};
+use crate::queue::{ObQueue, within};
 use crate::receive::ObSpan;
 use crate::spans::Span;
 use crate::things::{ObSetting, make, read_settings};
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn ob_accept(
     // SAFETY: as the caller promises.
     unsafe {
         make(queue, out, |inside| {
-            inside.queue.accept(handle(listener), cookie)
+            inside.queue.accept(inside.handle(listener), cookie)
         })
     }
 }
@@ -110,26 +110,26 @@ pub unsafe extern "C" fn ob_accept_with(
     let accepted = unsafe {
         within(queue, |inside| {
             let settings = read_settings(settings, count)?;
-            let listener = handle(listener);
+            let listener = inside.handle(listener);
             if first.is_null() {
                 let accepted = inside.queue.accept_with(listener, &settings, cookie)?;
-                return Ok((accepted, None));
+                return Ok((inside.number(accepted), None));
             }
             let (accepted, view) = inside
                 .queue
                 .accept_with_data(listener, &settings, limit, cookie)?;
             let Some(view) = view else {
-                return Ok((accepted, None));
+                return Ok((inside.number(accepted), None));
             };
             let place = view.bytes()?;
             let (data, len) = (place.as_ptr(), place.len());
             let id = inside.spans.insert(accepted, Span::View(view));
-            Ok((accepted, Some(ObSpan::new(data, len, id))))
+            Ok((inside.number(accepted), Some(ObSpan::new(data, len, id))))
         })
     };
     code(accepted.map(|(accepted, view)| {
         // SAFETY: `out` is room for a handle.
-        unsafe { out.write(of_handle(accepted)) };
+        unsafe { out.write(accepted) };
         if !first.is_null() {
             let none = || ObSpan::new(std::ptr::null(), 0, 0);
             // SAFETY: `first` is room for a span.
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn ob_set_admission(
                 .as_ref()
                 .copied()
                 .map_or_else(|| Ok(AdmissionPolicy::default()), AdmissionPolicy::try_from)?;
-            inside.queue.set_admission(handle(listener), policy)
+            inside.queue.set_admission(inside.handle(listener), policy)
         })
     })
 }
@@ -174,7 +174,11 @@ pub unsafe extern "C" fn ob_get_admitted(
         return number(Errno::INVAL);
     }
     // SAFETY: as the caller promises.
-    let counts = unsafe { within(queue, |inside| inside.queue.admitted(handle(listener))) };
+    let counts = unsafe {
+        within(queue, |inside| {
+            inside.queue.admitted(inside.handle(listener))
+        })
+    };
     code(counts.map(|counts| {
         let told = ObAdmitted {
             by_engine: counts.by_engine.into(),

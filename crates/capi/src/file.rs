@@ -4,7 +4,7 @@ use libc::{c_int, c_uint, size_t, ssize_t};
 use native::{Errno, File};
 
 use crate::context::ObContext;
-use crate::queue::{ObQueue, handle, within};
+use crate::queue::{ObQueue, within};
 use crate::send::How;
 use crate::{code, count, descriptor, number};
 
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn ob_send_registered_file(
         within(queue, |inside| {
             let how = How::new(flags, cookie)?;
             let file = &file.as_ref().ok_or(Errno::INVAL)?.0;
-            let handle = handle(number);
+            let handle = inside.handle(number);
             inside
                 .queue
                 .send_registered_file(handle, file, offset, len, how.more, how.back)

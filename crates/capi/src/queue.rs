@@ -1,7 +1,7 @@
 //! Queues: their making, and the one call at a time in each.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libc::c_int;
 use native::{Errno, Handle, Queue, Waker};
@@ -17,6 +17,17 @@ pub(crate) struct Inside {
     pub(crate) queue: Queue,
     pub(crate) spans: Spans,
     pub(crate) events: Vec<native::Event>,
+    /// What tells its handles from other queues'.
+    mark: u64,
+}
+
+/// How many queues were made.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// A mark in the highest bits of a handle, which count how often one place was used, and are 0 until that was half a
+/// million times. They tell 4,096 queues in turn apart.
+fn next_mark() -> u64 {
+    MADE.fetch_add(1, Ordering::Relaxed) << 52
 }
 
 /// `ob_queue`.
@@ -58,14 +69,16 @@ pub(crate) unsafe fn within<R>(
     act(unsafe { &mut *queue.inside.get() })
 }
 
-/// The handle behind C's number.
-pub(crate) fn handle(number: u64) -> Handle {
-    KeyData::from_ffi(number).into()
-}
+impl Inside {
+    /// The handle behind C's number. Of another queue's number it is one that this queue does not have.
+    pub(crate) fn handle(&self, number: u64) -> Handle {
+        KeyData::from_ffi(number ^ self.mark).into()
+    }
 
-/// C's number for a handle.
-pub(crate) fn of_handle(handle: Handle) -> u64 {
-    handle.data().as_ffi()
+    /// C's number for a handle.
+    pub(crate) fn number(&self, handle: Handle) -> u64 {
+        handle.data().as_ffi() ^ self.mark
+    }
 }
 
 /// See outboard.h.
@@ -87,6 +100,7 @@ pub unsafe extern "C" fn ob_queue_new(context: *const ObContext, out: *mut *mut 
                 queue,
                 spans: Spans::default(),
                 events: Vec::new(),
+                mark: next_mark(),
             }),
         };
         // SAFETY: `out` is room for a pointer.

@@ -6,7 +6,7 @@ use libc::{c_int, c_uint, c_void, size_t, ssize_t};
 use native::Errno;
 
 use crate::memory::ObMemory;
-use crate::queue::{ObQueue, handle, within};
+use crate::queue::{ObQueue, within};
 use crate::spans::Span;
 use crate::{code, count, number};
 
@@ -54,8 +54,8 @@ pub unsafe extern "C" fn ob_recv(
                 _ => std::slice::from_raw_parts_mut(data.cast::<u8>(), len),
             };
             match flags & PEEK {
-                0 => inside.queue.recv(handle(number), out),
-                _ => inside.queue.peek(handle(number), out),
+                0 => inside.queue.recv(inside.handle(number), out),
+                _ => inside.queue.peek(inside.handle(number), out),
             }
         })
     })
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn ob_view(
     // SAFETY: as the caller promises.
     let shown = unsafe {
         within(queue, |inside| {
-            let owner = handle(connection);
+            let owner = inside.handle(connection);
             let Some(view) = inside.queue.view(owner, limit)? else {
                 return Ok(None);
             };
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn ob_post(
             let memory = memory.get()?;
             inside
                 .queue
-                .post(handle(number), memory, offset, len, cookie)
+                .post(inside.handle(number), memory, offset, len, cookie)
         })
     })
 }

@@ -6,7 +6,7 @@ use libc::{c_int, c_uint, c_void, iovec, size_t, ssize_t};
 use native::{Back, Errno, Handle, Piece};
 
 use crate::memory::ObMemory;
-use crate::queue::{Inside, ObQueue, handle, within};
+use crate::queue::{Inside, ObQueue, within};
 use crate::receive::ObSpan;
 use crate::spans::Span;
 use crate::{code, count, descriptor, number};
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn ob_send(
             let how = How::new(flags, cookie)?;
             inside
                 .queue
-                .send_from(handle(number), bytes(data, len)?, how.more, how.back)
+                .send_from(inside.handle(number), bytes(data, len)?, how.more, how.back)
         })
     })
 }
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn ob_sendv(
             let pieces: Vec<_> = pieces.collect::<Result<_, _>>()?;
             inside
                 .queue
-                .sendv_from(handle(number), &pieces, how.more, how.back)
+                .sendv_from(inside.handle(number), &pieces, how.more, how.back)
         })
     })
 }
@@ -156,7 +156,8 @@ pub unsafe extern "C" fn ob_send_registered(
                 offset,
                 len,
             };
-            send_pieces(inside, handle(number), &[piece], &how)
+            let handle = inside.handle(number);
+            send_pieces(inside, handle, &[piece], &how)
         })
     })
 }
@@ -210,7 +211,8 @@ pub unsafe extern "C" fn ob_sendv_registered(
                 })
             });
             let pieces: Vec<_> = pieces.collect::<Result<_, Errno>>()?;
-            send_pieces(inside, handle(number), &pieces, &how)
+            let handle = inside.handle(number);
+            send_pieces(inside, handle, &pieces, &how)
         })
     })
 }
@@ -240,7 +242,7 @@ pub unsafe extern "C" fn ob_send_file(
             let how = How::new(flags, cookie)?;
             inside
                 .queue
-                .send_file(handle(number), file, offset, len, how.more, how.back)
+                .send_file(inside.handle(number), file, offset, len, how.more, how.back)
         })
     })
 }
@@ -262,7 +264,7 @@ pub unsafe extern "C" fn ob_room(
     // SAFETY: as the caller promises.
     let lent = unsafe {
         within(queue, |inside| {
-            let owner = handle(connection);
+            let owner = inside.handle(connection);
             let room = inside.queue.room(owner, want)?;
             let place = room.bytes()?;
             let (data, len) = (place.as_ptr(), place.len());

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use libc::{c_char, c_int, c_uint, size_t, sockaddr, socklen_t};
 use native::{Errno, Setting, Shutdown};
 
-use crate::queue::{Inside, ObQueue, handle, of_handle, within};
+use crate::queue::{Inside, ObQueue, within};
 use crate::{address, code, descriptor};
 
 /// `ob_setting`.
@@ -89,9 +89,9 @@ pub(crate) unsafe fn make(
         return crate::number(Errno::INVAL);
     }
     // SAFETY: as the caller promises.
-    let made = unsafe { within(queue, make) };
+    let made = unsafe { within(queue, |inside| make(inside).map(|made| inside.number(made))) };
     // SAFETY: `out` is room for a handle.
-    code(made.map(|made| unsafe { out.write(of_handle(made)) }))
+    code(made.map(|made| unsafe { out.write(made) }))
 }
 
 /// See outboard.h.
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn ob_close(queue: *mut ObQueue, number: u64) -> c_int {
     // SAFETY: as the caller promises.
     let closed = unsafe {
         within(queue, |inside| {
-            let closed = handle(number);
+            let closed = inside.handle(number);
             inside.spans.forget(closed);
             inside.queue.close(closed)
         })
@@ -221,7 +221,11 @@ pub unsafe extern "C" fn ob_shutdown(queue: *mut ObQueue, number: u64, how: c_in
         _ => return crate::number(Errno::INVAL),
     };
     // SAFETY: as the caller promises.
-    code(unsafe { within(queue, |inside| inside.queue.shutdown(handle(number), how)) })
+    code(unsafe {
+        within(queue, |inside| {
+            inside.queue.shutdown(inside.handle(number), how)
+        })
+    })
 }
 
 /// See outboard.h.
@@ -239,7 +243,7 @@ pub unsafe extern "C" fn ob_set(
     let set = unsafe {
         within(queue, |inside| {
             let setting = ObSetting { option, value }.try_into()?;
-            inside.queue.set(handle(number), setting)
+            inside.queue.set(inside.handle(number), setting)
         })
     };
     code(set)
@@ -255,7 +259,7 @@ pub unsafe extern "C" fn ob_get_info(queue: *mut ObQueue, number: u64, out: *mut
         return crate::number(Errno::INVAL);
     }
     // SAFETY: as the caller promises.
-    let facts = unsafe { within(queue, |inside| inside.queue.facts(handle(number))) };
+    let facts = unsafe { within(queue, |inside| inside.queue.facts(inside.handle(number))) };
     code(facts.map(|facts| {
         let tcp = facts.tcp.as_ref();
         let fact = |get: fn(&native::ConnInfo) -> u32| tcp.map_or(0, get);
@@ -311,7 +315,7 @@ pub unsafe extern "C" fn ob_local(
     // SAFETY: as the caller promises.
     unsafe {
         tell_address(queue, address, len, |inside| {
-            inside.queue.local(handle(number))
+            inside.queue.local(inside.handle(number))
         })
     }
 }
@@ -330,7 +334,7 @@ pub unsafe extern "C" fn ob_peer(
     // SAFETY: as the caller promises.
     unsafe {
         tell_address(queue, address, len, |inside| {
-            inside.queue.peer(handle(number))
+            inside.queue.peer(inside.handle(number))
         })
     }
 }

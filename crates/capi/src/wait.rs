@@ -5,7 +5,7 @@ use std::time::Duration;
 use libc::c_int;
 use native::Errno;
 
-use crate::queue::{Inside, ObQueue, of_handle, within};
+use crate::queue::{Inside, ObQueue, within};
 use crate::{code, number};
 
 /// `ob_event`.
@@ -34,20 +34,20 @@ unsafe fn take(
     if room == 0 || out.is_null() {
         return Err(Errno::INVAL);
     }
-    let Inside { queue, events, .. } = inside;
+    let Inside { queue, events, .. } = &mut *inside;
     queue.wait(events, room, limit)?;
-    for (at, event) in events.iter().enumerate() {
+    for (at, event) in inside.events.iter().enumerate() {
         let event = ObEvent {
             kind: event.kind as u32,
             error: event.error,
-            handle: of_handle(event.handle),
+            handle: inside.number(event.handle),
             cookie: event.cookie,
             bytes: event.bytes,
         };
         // SAFETY: there are at most `room` of them.
         unsafe { out.add(at).write(event) };
     }
-    Ok(events.len() as c_int)
+    Ok(inside.events.len() as c_int)
 }
 
 /// See outboard.h.

@@ -54,12 +54,15 @@ static ob_span shown(struct ends *ends)
     return view;
 }
 
-/* Handles may be equal in two queues. What is lent has a number of its own. */
+/* A handle is nothing in another queue. What is lent has a number of its own. */
 static void lent(struct ends *one, struct ends *other)
 {
     ob_span mine = shown(one), theirs = shown(other), room, their_room, second;
     char bytes[8];
-    EXPECT(1, one->accepted == other->accepted && mine.id != theirs.id);
+    EXPECT(1, one->accepted != other->accepted && mine.id != theirs.id);
+    EXPECT(-EBADF, ob_send(other->queue, one->accepted, "x", 1, 0, 0));
+    EXPECT(-EBADF, ob_set(one->queue, other->opened, OB_NODELAY, 1));
+    EXPECT(-EBADF, ob_close(other->queue, one->accepted));
     EXPECT(-EINVAL, ob_release(other->queue, mine.id));
     EXPECT(-EBUSY, ob_recv(other->queue, other->accepted, bytes, 8, 0));
     EXPECT(0, ob_release(other->queue, theirs.id));
