@@ -42,20 +42,20 @@ pub unsafe extern "C" fn ob_recv(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    // SAFETY: as the caller promises; the bytes are the program's, which leaves them alone meanwhile.
-    // They may never have been written, which the calls below do not mind: they only write.
+    // SAFETY: as the caller promises. They may be those of registered memory, which the engine can write at any
+    // time, or never have been written: so they are never taken for bytes of ours, and are only written.
     count(unsafe {
         within(queue, |inside| {
             if flags & !PEEK != 0 || (data.is_null() && len > 0) || isize::try_from(len).is_err() {
                 return Err(Errno::INVAL);
             }
             let out = match len {
-                0 => &mut [],
-                _ => std::slice::from_raw_parts_mut(data.cast::<u8>(), len),
+                0 => &[],
+                _ => std::slice::from_raw_parts(data.cast::<AtomicU8>(), len),
             };
             match flags & PEEK {
-                0 => inside.queue.recv(inside.handle(number), out),
-                _ => inside.queue.peek(inside.handle(number), out),
+                0 => inside.queue.recv_into(inside.handle(number), out),
+                _ => inside.queue.peek_into(inside.handle(number), out),
             }
         })
     })

@@ -6,6 +6,8 @@
 //! then reuses their memory and opens the receive window by as much.
 
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::AtomicU8;
 
 use queue_pair::{Area, Violation};
 
@@ -93,24 +95,43 @@ impl ReceiveQueue {
     ///
     /// # Errors
     /// None that [`push`](Self::push) has not ruled out.
-    pub(crate) fn copy(
+    pub(crate) fn copy(&self, area: &Area, skip: u64, out: &mut [u8]) -> Result<usize, Violation> {
+        self.each(skip, out.len(), |addr, at| {
+            area.copy_out(addr, &mut out[at])
+        })
+    }
+
+    /// As [`copy`](Self::copy), into memory that others may write meanwhile.
+    ///
+    /// # Errors
+    /// As for `copy`.
+    pub(crate) fn copy_across(&self, area: &Area, out: &[AtomicU8]) -> Result<usize, Violation> {
+        self.each(0, out.len(), |addr, at| {
+            queue_pair::copy_across(&out[at.clone()], area.slice(addr, at.len())?);
+            Ok(())
+        })
+    }
+
+    /// Where the bytes lie in the area that are to fill `len` bytes, stretch by stretch, and where each stretch
+    /// belongs in those.
+    fn each(
         &self,
-        area: &Area,
         mut skip: u64,
-        out: &mut [u8],
+        len: usize,
+        mut act: impl FnMut(u64, Range<usize>) -> Result<(), Violation>,
     ) -> Result<usize, Violation> {
         let mut filled = 0;
         for stretch in &self.stretches {
-            if filled == out.len() {
+            if filled == len {
                 break;
             }
             if skip >= u64::from(stretch.len) {
                 skip -= u64::from(stretch.len);
                 continue;
             }
-            let len = (stretch.len as usize - skip as usize).min(out.len() - filled);
-            area.copy_out(stretch.addr + skip, &mut out[filled..filled + len])?;
-            filled += len;
+            let piece = (stretch.len as usize - skip as usize).min(len - filled);
+            act(stretch.addr + skip, filled..filled + piece)?;
+            filled += piece;
             skip = 0;
         }
         Ok(filled)

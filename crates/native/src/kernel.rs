@@ -365,13 +365,13 @@ impl Stream {
     /// Receives what has come. Programs do until `EAGAIN`, and what comes after a call that was given less than it
     /// asked for is told anew: so the next call after that is `EAGAIN`, and the kernel is not asked; but the one
     /// after it asks, for programs that look for what comes by receiving alone.
-    pub(crate) fn receive(&mut self, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
+    pub(crate) fn receive(&mut self, out: &[AtomicU8], peek: bool) -> Result<usize, Errno> {
         if std::mem::take(&mut self.is_drained) && !self.stops_short {
             return Err(Errno::AGAIN);
         }
         let mut flags = RecvFlags::empty();
         flags.set(RecvFlags::PEEK, peek);
-        let (read, _) = rustix::net::recv(&self.fd, &mut *out, flags)?;
+        let read = queue_pair::receive_in(out, &self.fd, flags)?;
         self.is_drained = !peek && (1..out.len()).contains(&read);
         Ok(read)
     }
@@ -594,26 +594,26 @@ mod tests {
     #[test]
     fn what_was_drained_is_not_asked_for_until_something_is_told() {
         let (mut stream, mut other) = pair();
-        let mut out = [0; 4];
+        let out = [const { AtomicU8::new(0) }; 4];
         for again in [true, false] {
             other.write_all(b"one").unwrap();
             has_come(&other);
-            assert_eq!(stream.receive(&mut out, true), Ok(3));
-            assert_eq!(stream.receive(&mut out, false), Ok(3));
+            assert_eq!(stream.receive(&out, true), Ok(3));
+            assert_eq!(stream.receive(&out, false), Ok(3));
             other.write_all(b"four, five").unwrap();
             has_come(&other);
             if again {
-                assert_eq!(stream.receive(&mut out, false), Err(Errno::AGAIN));
+                assert_eq!(stream.receive(&out, false), Err(Errno::AGAIN));
             } else {
                 stream.told(Readiness::IN);
             }
             // Not all of it, so it is asked for the rest.
             for len in [4, 4, 2] {
-                assert_eq!(stream.receive(&mut out, false), Ok(len));
+                assert_eq!(stream.receive(&out, false), Ok(len));
             }
             stream.told(Readiness::OUT);
         }
-        assert_eq!(stream.receive(&mut out, false), Err(Errno::AGAIN));
+        assert_eq!(stream.receive(&out, false), Err(Errno::AGAIN));
     }
 
     #[test]
@@ -623,24 +623,24 @@ mod tests {
         other.shutdown(std::net::Shutdown::Write).unwrap();
         has_come(&other);
         stream.told(Readiness::IN | Readiness::RDHUP);
-        let mut out = [0; 4];
-        assert_eq!(stream.receive(&mut out, false), Ok(3));
-        assert_eq!(stream.receive(&mut out, false), Ok(0));
+        let out = [const { AtomicU8::new(0) }; 4];
+        assert_eq!(stream.receive(&out, false), Ok(3));
+        assert_eq!(stream.receive(&out, false), Ok(0));
         // One that was found without having been told stays, too.
         let (mut stream, other) = pair();
         other.shutdown(std::net::Shutdown::Write).unwrap();
         has_come(&other);
         for _ in 0..3 {
-            assert_eq!(stream.receive(&mut out, false), Ok(0));
+            assert_eq!(stream.receive(&out, false), Ok(0));
         }
         let (mut stream, mut other) = pair();
         other.write_all(b"end").unwrap();
         has_come(&other);
-        assert_eq!(stream.receive(&mut out, false), Ok(3));
+        assert_eq!(stream.receive(&out, false), Ok(3));
         stream.shutdown(Shutdown::Read).unwrap();
         // And so it stays.
-        assert_eq!(stream.receive(&mut out, false), Ok(0));
-        assert_eq!(stream.receive(&mut out, false), Ok(0));
+        assert_eq!(stream.receive(&out, false), Ok(0));
+        assert_eq!(stream.receive(&out, false), Ok(0));
     }
 
     #[test]
@@ -651,8 +651,8 @@ mod tests {
         other.write_all(b"def").unwrap();
         has_come(&other);
         stream.told(Readiness::IN | URGENT);
-        let mut out = [0; 8];
-        assert_eq!(stream.receive(&mut out, false), Ok(3));
-        assert_eq!(stream.receive(&mut out, false), Ok(3));
+        let out = [const { AtomicU8::new(0) }; 8];
+        assert_eq!(stream.receive(&out, false), Ok(3));
+        assert_eq!(stream.receive(&out, false), Ok(3));
     }
 }

@@ -132,13 +132,9 @@ impl Stream {
         }
     }
 
-    pub(crate) fn receive(&mut self, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
+    pub(crate) fn receive(&mut self, out: &[AtomicU8], peek: bool) -> Result<usize, Errno> {
         match self {
-            Stream::Engine(socket) if peek => socket.peekv(
-                &mut [std::io::IoSliceMut::new(out)],
-                host::PendingError::Take,
-            ),
-            Stream::Engine(socket) => socket.recv(out),
+            Stream::Engine(socket) => socket.recv_into(out, peek),
             Stream::Kernel(stream) => stream.receive(out, peek),
         }
     }

@@ -340,7 +340,23 @@ impl Queue {
     /// receive that was given less than it asked for, until an event tells of more. `EBUSY`: a view is not
     /// released, or a posted buffer waits for bytes. Otherwise what ended the connection.
     pub fn recv(&mut self, handle: Handle, out: &mut [u8]) -> Result<usize, Errno> {
+        self.receive(handle, queue_pair::as_shared(out), false)
+    }
+
+    /// As [`recv`](Self::recv), into bytes that others may write meanwhile, or that were never written.
+    ///
+    /// # Errors
+    /// As for `recv`.
+    pub fn recv_into(&mut self, handle: Handle, out: &[AtomicU8]) -> Result<usize, Errno> {
         self.receive(handle, out, false)
+    }
+
+    /// As [`recv_into`](Self::recv_into), but what is received stays to be received again.
+    ///
+    /// # Errors
+    /// As for `recv`.
+    pub fn peek_into(&mut self, handle: Handle, out: &[AtomicU8]) -> Result<usize, Errno> {
+        self.receive(handle, out, true)
     }
 
     /// As [`recv`](Self::recv), but what is received stays to be received again.
@@ -348,10 +364,10 @@ impl Queue {
     /// # Errors
     /// As for `recv`.
     pub fn peek(&mut self, handle: Handle, out: &mut [u8]) -> Result<usize, Errno> {
-        self.receive(handle, out, true)
+        self.receive(handle, queue_pair::as_shared(out), true)
     }
 
-    fn receive(&mut self, handle: Handle, out: &mut [u8], peek: bool) -> Result<usize, Errno> {
+    fn receive(&mut self, handle: Handle, out: &[AtomicU8], peek: bool) -> Result<usize, Errno> {
         let connection = self.connection(handle)?;
         if connection.views > 0 || !connection.posts.is_empty() {
             return Err(Errno::BUSY);

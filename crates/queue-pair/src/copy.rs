@@ -12,6 +12,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU8;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
 /// Copies `bytes` to the beginning of `to`.
 ///
@@ -77,6 +78,29 @@ pub fn read_in(to: &[AtomicU8], fd: impl AsFd, offset: Option<u64>) -> Result<us
         None => rustix::io::read(fd, to)?,
     };
     Ok(read.len())
+}
+
+/// Private memory as memory that others may write.
+pub fn as_shared(bytes: &mut [u8]) -> &[AtomicU8] {
+    let at = core::ptr::from_mut(bytes) as *const [AtomicU8];
+    // SAFETY: an `AtomicU8` has the size, alignment and values of a `u8`. Nobody else has the bytes while they are
+    // borrowed, so none of them is accessed in another way meanwhile.
+    unsafe { &*at }
+}
+
+/// Receives from a socket straight into `to`. Returns how many bytes were received; 0 is the end of the stream,
+/// unless `to` is empty.
+///
+/// # Errors
+/// The kernel's.
+pub fn receive_in(to: &[AtomicU8], fd: impl AsFd, flags: RecvFlags) -> Result<usize, Errno> {
+    let at = to.as_ptr().cast::<MaybeUninit<u8>>().cast_mut();
+    // SAFETY: the range is that of `to`. The reference ends in the call, which only takes it apart
+    // into the pointer and length for the kernel: no Rust code reads or writes through it. For what
+    // may access the bytes at the same time, see the module's documentation.
+    let to = unsafe { core::slice::from_raw_parts_mut(at, to.len()) };
+    let ((received, _), _) = rustix::net::recv(fd, to, flags)?;
+    Ok(received.len())
 }
 
 /// Reads from `offset` of a file straight into `to` what is in memory: nothing is waited for, though the

@@ -89,7 +89,9 @@ pub use area::Area;
 #[cfg(not(loom))]
 pub use born_here::BornHere;
 #[cfg(not(loom))]
-pub use copy::{copy_across, copy_in, copy_out, read_in, read_in_now, write_out};
+pub use copy::{
+    as_shared, copy_across, copy_in, copy_out, read_in, read_in_now, receive_in, write_out,
+};
 #[cfg(not(loom))]
 pub use core_word::CoreWord;
 #[cfg(not(loom))]

@@ -1,13 +1,15 @@
 //! Reading.
 
 use std::io::IoSliceMut;
+use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, MutexGuard};
 
-use queue_pair::Submission;
+use queue_pair::{Area, Submission, Violation};
 use rustix::io::Errno;
 
 use super::{PendingError, Phase, Socket, SocketCore, State};
 use crate::lock::lock;
+use crate::receive_queue::ReceiveQueue;
 
 /// So many bytes may have been read before the engine is told of it in a descriptor of its own,
 /// unless a quarter of a smaller receive buffer comes first. Mostly it learns it earlier, by the way
@@ -60,6 +62,17 @@ impl Socket {
     /// As for `recv`.
     pub fn peekv(&self, out: &mut [IoSliceMut<'_>], pending: PendingError) -> Result<usize, Errno> {
         self.receive(out, true, pending)
+    }
+
+    /// As [`recv`](Self::recv), into memory that others may write meanwhile, or that was never written; `peek` as
+    /// [`peekv`](Self::peekv) does.
+    ///
+    /// # Errors
+    /// As for `recv`.
+    pub fn recv_into(&self, out: &[AtomicU8], peek: bool) -> Result<usize, Errno> {
+        self.receive_by(out.is_empty(), peek, PendingError::Take, |receive, area| {
+            receive.copy_across(area, out)
+        })
     }
 
     /// Throws away up to `limit` bytes that wait (MSG_TRUNC); returns how many there were. An error is
@@ -193,6 +206,28 @@ impl Socket {
         peek: bool,
         pending: PendingError,
     ) -> Result<usize, Errno> {
+        let is_empty = out.iter().all(|part| part.is_empty());
+        self.receive_by(is_empty, peek, pending, |receive, area| {
+            let mut read = 0;
+            for part in out.iter_mut() {
+                let copied = receive.copy(area, read as u64, part)?;
+                read += copied;
+                if copied < part.len() {
+                    break;
+                }
+            }
+            Ok(read)
+        })
+    }
+
+    /// Reads by `copy`, which may have to copy again.
+    fn receive_by(
+        &self,
+        is_empty: bool,
+        peek: bool,
+        pending: PendingError,
+        mut copy: impl FnMut(&ReceiveQueue, &Area) -> Result<usize, Violation>,
+    ) -> Result<usize, Errno> {
         loop {
             // What is peeked at stays: who looks again wants what has come since, too.
             let mut state = self.readable(peek)?;
@@ -200,7 +235,7 @@ impl Socket {
                 return Err(Errno::BUSY);
             }
             if state.receive.waiting() == 0 {
-                if out.iter().all(|part| part.is_empty()) {
+                if is_empty {
                     return Ok(0);
                 }
                 if state.must_ask() {
@@ -218,17 +253,7 @@ impl Socket {
             let Some(link) = &state.link else {
                 return Err(Errno::NOTCONN);
             };
-            let mut read = 0;
-            for part in out.iter_mut() {
-                let copied = state
-                    .receive
-                    .copy(&link.attachment.receive, read as u64, part);
-                let copied = copied.map_err(|_| Errno::FAULT)?;
-                read += copied;
-                if copied < part.len() {
-                    break;
-                }
-            }
+            let read = copy(&state.receive, &link.attachment.receive).map_err(|_| Errno::FAULT)?;
             // Another process may have become the reader while this one copied.
             if peek {
                 if state.may_look() {
