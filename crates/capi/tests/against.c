@@ -2,8 +2,9 @@
  * What programs get of outboard.h and of the socket calls for the same: each result is a line, and the test holds
  * the lines of all against each other.
  *
- *   against sockets|any|kernel ADDRESS PORT LOCAL
+ *   against sockets|any|kernel ADDRESS PORT LOCAL copies|registered|rooms
  *
+ * By outboard.h it sends and receives by copying; or from registered memory and files, and by views; or in rooms.
  * LOCAL is an address of this machine's, of the same family. The peer at ADDRESS and PORT is that of ends.c; at
  * 'c' it connects to port 7778 here, says "hello" and ends.
  */
@@ -34,7 +35,10 @@ typedef union {
     struct sockaddr_in6 v6;
 } place;
 
+static ob_context *context;
 static ob_queue *queue; /* NULL: by the socket calls */
+static enum { COPIES, REGISTERED, ROOMS } way;
+static ob_memory *memory;
 static place address;
 /* Of whom the queue has said last that he has ended, and with which error. */
 static uint64_t ended;
@@ -110,10 +114,30 @@ static void wait_for(connection of, short what)
     EXPECT(1, poll(&waits, 1, HANG_MS));
 }
 
+static long sends_so(connection to, const void *bytes, size_t len, unsigned flags)
+{
+    ob_span room;
+    long result;
+    if (way == REGISTERED) {
+        memcpy(ob_memory_data(memory), bytes, len);
+        return ob_send_registered(queue, to, memory, 0, len, flags, 0);
+    }
+    if (way == COPIES)
+        return ob_send(queue, to, bytes, len, flags, 0);
+    if ((result = ob_room(queue, to, len, &room)) < 0)
+        return result;
+    if (len > room.len)
+        len = room.len;
+    memcpy(room.data, bytes, len);
+    if ((result = ob_commit(queue, room.id, len, flags, 0)) == -EAGAIN)
+        EXPECT(0, ob_abandon(queue, room.id));
+    return result < 0 ? result : (long)len;
+}
+
 static long sends(connection to, const void *bytes, size_t len)
 {
     if (queue)
-        return ob_send(queue, to, bytes, len, 0, 0);
+        return sends_so(to, bytes, len, 0);
     return as_ours(send((int)to, bytes, len, MSG_NOSIGNAL));
 }
 
@@ -121,13 +145,27 @@ static long sends(connection to, const void *bytes, size_t len)
 static long begins(connection to, const void *bytes, size_t len)
 {
     if (queue)
-        return ob_send(queue, to, bytes, len, OB_MORE, 0);
+        return sends_so(to, bytes, len, OB_MORE);
     return as_ours(send((int)to, bytes, len, MSG_NOSIGNAL | MSG_MORE));
 }
 
 static long sends_parts(connection to, struct iovec *parts, int count)
 {
     struct msghdr message = { .msg_iov = parts, .msg_iovlen = (size_t)count };
+    ob_piece pieces[3];
+    size_t at = 0;
+    int piece;
+    if (queue && way == REGISTERED) {
+        for (piece = 0; piece < count; piece++) {
+            pieces[piece].memory = memory;
+            pieces[piece].offset = at;
+            pieces[piece].len = parts[piece].iov_len;
+            if (parts[piece].iov_len)
+                memcpy((char *)ob_memory_data(memory) + at, parts[piece].iov_base, parts[piece].iov_len);
+            at += parts[piece].iov_len;
+        }
+        return ob_sendv_registered(queue, to, pieces, count, 0, 0);
+    }
     if (queue)
         return ob_sendv(queue, to, parts, count, 0, 0);
     return as_ours(sendmsg((int)to, &message, MSG_NOSIGNAL));
@@ -135,6 +173,15 @@ static long sends_parts(connection to, struct iovec *parts, int count)
 
 static long sends_file(connection to, int fd, off_t from, size_t len)
 {
+    if (queue && way == REGISTERED) {
+        ob_file *file;
+        long result = ob_register_file(context, fd, &file);
+        if (result < 0)
+            return result;
+        result = ob_send_registered_file(queue, to, file, (uint64_t)from, len, 0, 0);
+        ob_unregister_file(file);
+        return result;
+    }
     if (queue)
         return ob_send_file(queue, to, fd, (uint64_t)from, len, 0, 0);
     return as_ours(sendfile((int)to, fd, &from, len));
@@ -154,6 +201,15 @@ static long waiting(connection at)
 
 static long receives(connection from, void *bytes, size_t len, int peeks)
 {
+    ob_span view;
+    if (queue && way == REGISTERED && !peeks) {
+        long result = ob_view(queue, from, len, &view);
+        if (result <= 0)
+            return result;
+        memcpy(bytes, view.data, view.len);
+        EXPECT(0, ob_release(queue, view.id));
+        return (long)view.len;
+    }
     if (queue)
         return ob_recv(queue, from, bytes, len, peeks ? OB_PEEK : 0);
     return as_ours(recv((int)from, bytes, len, peeks ? MSG_PEEK : 0));
@@ -254,6 +310,8 @@ static long listens(const place *at, connection *out)
 static long accepts(connection at, connection *out)
 {
     long result;
+    if (queue && way != COPIES)
+        return ob_accept_with(queue, at, NULL, 0, 9, out, 0, NULL);
     if (queue)
         return ob_accept(queue, at, 9, out);
     result = accept4((int)at, NULL, NULL, SOCK_NONBLOCK);
@@ -501,17 +559,18 @@ static void listeners(const place *local)
 
 int main(int count, char **words)
 {
-    ob_context *context = NULL;
     connection victim, control;
     place local;
     int stage;
-    EXPECT(5, count);
+    EXPECT(6, count);
     read_place(&address, words[2], words[3]);
     read_place(&local, words[4], "0");
     if (strcmp(words[1], "sockets")) {
         int mode = strcmp(words[1], "kernel") ? OB_ANY : OB_KERNEL;
         EXPECT(0, ob_attach(&context, NULL, "against", mode));
         EXPECT(0, ob_queue_new(context, &queue));
+        EXPECT(0, ob_register(context, 1 << 16, &memory));
+        way = !strcmp(words[5], "registered") ? REGISTERED : !strcmp(words[5], "rooms") ? ROOMS : COPIES;
     }
     for (stage = 0; stage < 9; stage++) {
         if (stage == 8) {
@@ -544,6 +603,7 @@ int main(int count, char **words)
     listeners(&local);
     if (queue) {
         ob_queue_free(queue);
+        EXPECT(0, ob_unregister(memory));
         ob_detach(context);
     }
     return 0;
