@@ -421,6 +421,56 @@ fn the_shared_library_gives_what_the_header_declares() {
     assert_eq!(given, calls("include/outboard.h"));
 }
 
+/// From two sources, as a program has them: what the headers define is defined once.
+#[test]
+fn a_cpp_program_is_linked_and_runs() {
+    let test = "a_cpp_program_is_linked_and_runs";
+    let Some(library) = library() else { return };
+    if lab::skip_without(test, &["c++"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let sources = [
+        (
+            "one.cpp",
+            "#include <outboard.h>\n#include <tcps.h>\nint another();\nint main() {\n\
+             ob_context *context;\nob_queue *queue;\nob_event event;\n\
+             if (ob_attach(&context, nullptr, \"c++\", OB_KERNEL)) return 1;\n\
+             if (ob_queue_new(context, &queue) || ob_wake(queue)) return 2;\n\
+             if (ob_wait(queue, &event, 1, -1) != 1 || event.kind != OB_WAKE) return 3;\n\
+             ob_queue_free(queue);\nob_detach(context);\n\
+             return tcps_close(another()) ? 4 : 0;\n}\n",
+        ),
+        (
+            "other.cpp",
+            "#include <tcps.h>\nint another();\n\
+             int another() { return tcps_socket(AF_INET, SOCK_STREAM, 0); }\n",
+        ),
+    ];
+    let files = sources.map(|(name, source)| {
+        let file = world.scratch().join(name);
+        std::fs::write(&file, source).expect("a file");
+        file
+    });
+    let program = world.scratch().join("cpp");
+    run(Command::new("c++")
+        .args([
+            "-std=c++17",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-I",
+        ])
+        .arg(capi().join("include"))
+        .args(files)
+        .arg(library)
+        .arg("-o")
+        .arg(&program)
+        .args(["-lpthread", "-ldl", "-lm", "-lgcc_s"]));
+    run(&mut Command::new(program));
+}
+
 #[test]
 fn the_papers_calls_are_there() {
     let test = "the_papers_calls_are_there";
