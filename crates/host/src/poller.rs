@@ -138,9 +138,10 @@ impl Poller {
         self.look(events, room);
         let waits = events.is_empty() && limit != Some(Duration::ZERO);
         // Until this returns.
-        let _waiting = waits.then(|| self.sleeper.company().hesitate());
-        if waits {
+        let mut waiting = waits.then(|| self.sleeper.company().hesitate());
+        if let Some(waiting) = &mut waiting {
             self.look(events, room);
+            waiting.has_looked(!events.is_empty());
         }
         self.turns += 1;
         if !events.is_empty() {

@@ -11,7 +11,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 
 use crate::around::sleeps;
-use crate::attachment::{Spot, Watch};
+use crate::attachment::{Hesitated, Spot, Watch};
 use crate::bell_name::BellName;
 use crate::interest::SetCore;
 use crate::line::Line;
@@ -252,8 +252,8 @@ pub struct Company(Option<Arc<Attachment>>);
 
 impl Company {
     /// Looks for news before one sleeps, as long as that is worth it: the engine may be about to answer
-    /// what was just submitted, and to be woken costs more. Pump and look afterwards, and keep what
-    /// comes back until the wait is over.
+    /// what was just submitted, and to be woken costs more. Pump and look afterwards, [say](Waiting::has_looked) what
+    /// came of it, and keep what comes back until the wait is over.
     pub fn hesitate(&self) -> Waiting {
         self.0.as_ref().map_or(Waiting(None), Waiting::begun)
     }
@@ -262,19 +262,27 @@ impl Company {
 /// A thread waits for news. When this is dropped it has had some, or does not wait any longer: how long
 /// that took is learnt from.
 #[must_use = "it is kept until the wait is over"]
-pub struct Waiting(Option<(Arc<Attachment>, u64)>);
+pub struct Waiting(Option<(Arc<Attachment>, Hesitated)>);
 
 impl Waiting {
     fn begun(attachment: &Arc<Attachment>) -> Self {
-        let begun = attachment.hesitate();
-        Self(begun.map(|begun| (Arc::clone(attachment), begun)))
+        let looked = attachment.hesitate();
+        Self(looked.map(|looked| (Arc::clone(attachment), looked)))
+    }
+
+    /// After the look that follows: whether the thread has something to do. From that it is learnt whether looking
+    /// before one sleeps is worth it.
+    pub fn has_looked(&mut self, is_of_use: bool) {
+        if let Some((attachment, looked)) = &mut self.0 {
+            attachment.has_looked(looked, is_of_use);
+        }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some((attachment, begun)) = self.0.take() {
-            attachment.has_waited(begun);
+        if let Some((attachment, looked)) = self.0.take() {
+            attachment.has_waited(looked);
         }
     }
 }
@@ -334,14 +342,16 @@ pub(crate) fn wait<T>(
     }
     let mut watch = None;
     let found = loop {
-        let _waiting = sleeper.company().hesitate();
+        let mut waiting = sleeper.company().hesitate();
         sleeper.arm();
         if watch.is_none() {
             watch = sleeper.watch();
         }
         awaited.wakes(&sleeper);
         let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
-        let over = match look(false) {
+        let looked = look(false);
+        waiting.has_looked(looked.is_some());
+        let over = match looked {
             Some(found) => Some(Ok(found)),
             None => (left == Some(Duration::ZERO)).then_some(Err(Errno::TIMEDOUT)),
         };

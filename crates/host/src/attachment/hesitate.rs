@@ -36,6 +36,14 @@ pub(super) struct Hesitation {
     pub(super) never: AtomicBool,
 }
 
+/// A wait, and the look that it began with.
+pub(crate) struct Hesitated {
+    /// Nanoseconds of the monotonic clock.
+    begun: u64,
+    /// There were news, of which it is not known yet whether they are of use.
+    has_news: bool,
+}
+
 impl Hesitation {
     pub(super) fn new() -> Self {
         Self {
@@ -49,13 +57,14 @@ impl Hesitation {
 }
 
 impl<C: Connection<Attachment<C>>> Attachment<C> {
-    /// Looks for news for a time that is worth it. Pump and look afterwards. Returns when the wait began, if
-    /// it is to be said by [`has_waited`](Self::has_waited) that it is over.
-    pub(crate) fn hesitate(&self) -> Option<u64> {
+    /// Looks for news for a time that is worth it. Pump and look afterwards. What comes back, if anything does, is
+    /// for [`has_looked`](Self::has_looked) and [`has_waited`](Self::has_waited).
+    pub(crate) fn hesitate(&self) -> Option<Hesitated> {
         if self.is_parents() || self.has_news() {
             return None;
         }
         let begun = monotonic_ns();
+        let mut has_news = false;
         let Hesitation {
             answers,
             soon,
@@ -80,19 +89,28 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                     (true, false) => self.look(YIELDS, LONG_NS, YIELDS),
                     (false, _) => None,
                 };
-                match found {
-                    Some(true) => answers.paid(),
-                    Some(false) => answers.failed(),
-                    None => {}
+                has_news = found == Some(true);
+                if found == Some(false) {
+                    answers.failed();
                 }
             }
         }
-        Some(begun)
+        Some(Hesitated { begun, has_news })
     }
 
-    /// A thread that waited for news since `begun` has had some, or does not wait any longer: how long that
-    /// took is learnt from.
-    pub(crate) fn has_waited(&self, begun: u64) {
+    /// What came of a look: whether the thread had something to do by what it found. News alone are not worth a
+    /// look: of what was acknowledged, say, nobody is woken.
+    pub(crate) fn has_looked(&self, looked: &mut Hesitated, is_of_use: bool) {
+        let answers = &self.hesitation.answers;
+        match (std::mem::take(&mut looked.has_news), is_of_use) {
+            (true, true) => answers.paid(),
+            (true, false) => answers.failed(),
+            (false, _) => {}
+        }
+    }
+
+    /// A thread that waited for news has had some, or does not wait any longer: how long that took is learnt from.
+    pub(crate) fn has_waited(&self, Hesitated { begun, .. }: Hesitated) {
         let waited = monotonic_ns().saturating_sub(begun);
         self.hesitation.soon.came(waited <= LONG_NS);
     }

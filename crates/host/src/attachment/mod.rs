@@ -64,6 +64,7 @@ use files::Files;
 pub use files::RegisteredFile;
 pub(crate) use files::Worth;
 pub(crate) use held::HeldRun;
+pub(crate) use hesitate::Hesitated;
 use hesitate::Hesitation;
 use life::{CONDEMNED, LIVE, PARENTS};
 pub(crate) use listens::{Accepts, Listeners, Listens};

@@ -83,9 +83,10 @@ pub unsafe fn wait(
     room.collect(ours);
     let waits = room.filled == 0 && !patience.is_zero();
     // Until this returns.
-    let _waiting = waits.then(|| ours.sleep.hesitate());
-    if waits {
+    let mut waiting = waits.then(|| ours.sleep.hesitate());
+    if let Some(waiting) = &mut waiting {
         room.collect(ours);
+        waiting.has_looked(room.filled > 0);
     }
     if room.filled > 0 {
         return Ok(room.leave(set, ours));
