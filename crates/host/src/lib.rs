@@ -52,6 +52,7 @@ mod lock;
 mod locks;
 pub mod notes;
 mod nudge;
+pub mod one_shot;
 mod poller;
 mod post_queue;
 pub mod private_fds;

@@ -98,12 +98,12 @@ pub fn begin(
     remote: SocketAddr,
     fast_open: FastOpen,
 ) -> Result<bool, Errno> {
-    // Whatever it was before, nobody has asked.
-    tcp.take_error();
     if !is_for(fd, tcp, remote) {
         // The kernel has an error for that, and the socket stays as it is.
         return Ok(false);
     }
+    // Whatever it was before, nobody has asked.
+    tcp.take_error();
     if let Some(reason) = tcp.only_kernel(fd) {
         return leave_to_kernel(fd, tcp, reason);
     }

@@ -109,6 +109,12 @@ pub fn forget(actions: *const posix_spawn_file_actions_t) {
     }
 }
 
+/// libc is about to start a program by itself, or this library in its place: what that finds in epoll sets is to be what
+/// was put there.
+pub fn will_start() {
+    epoll::all_open();
+}
+
 /// Whether a program that is started now has connections of the engine's.
 pub fn takes_along() -> bool {
     session::current().is_some()

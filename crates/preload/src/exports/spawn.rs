@@ -89,6 +89,7 @@ exports! {
 
 points! {
     fn system(command: *const c_char) -> c_int {
+        spawn::will_start();
         if !command.is_null() && spawn::takes_along() {
             // SAFETY: the program gives a string.
             return unsafe { spawn::system(command) };

@@ -86,6 +86,7 @@ exports! {
     }
 
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
+        spawn::will_start();
         if spawn::takes_along() {
             // SAFETY: the program gives two strings.
             return unsafe { spawn::popen(command, mode) };

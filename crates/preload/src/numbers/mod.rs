@@ -127,10 +127,13 @@ pub fn closed_within(fd: c_int, before: &Held) {
 /// The numbers that stay open in a program that is executed, of those that are `meant`.
 pub fn staying_open(meant: impl Fn(&Held) -> bool) -> impl Iterator<Item = c_int> {
     table::used(0, u32::MAX).filter(move |&fd| {
-        // SAFETY: asks for a flag.
-        let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) });
-        flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize == 0)
-            && table::get(fd).is_some_and(|held| meant(&held))
+        let is_open = || {
+            // SAFETY: asks for a flag.
+            let flags = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) });
+            flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize == 0)
+        };
+        // Asked first: it costs no call.
+        table::get(fd).is_some_and(|held| meant(&held)) && is_open()
     })
 }
 

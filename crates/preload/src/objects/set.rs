@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use host::ReadySet;
+use host::one_shot::{self, Once};
 use rustix::io::Errno;
 use self_cell::self_cell;
 
@@ -16,13 +17,11 @@ use crate::engine::session;
 pub mod bell;
 mod inside;
 mod kin;
-pub mod once;
 pub mod sleep;
 mod unaware;
 
 use inside::Inside;
 use kin::Kin;
-use once::Once;
 use sleep::{Guard, Sleep};
 use unaware::Unaware;
 
@@ -196,7 +195,7 @@ impl Set {
 #[expect(dead_code, reason = "held, not used")]
 pub struct Guards<'a>(
     Vec<Guard<'a>>,
-    Vec<(inside::Guard<'a, Set>, once::Guard<'a>)>,
+    Vec<(inside::Guard<'a, Set>, one_shot::Guard<'a>)>,
 );
 
 self_cell!(

@@ -4,6 +4,7 @@ use core::ffi::c_int;
 use std::sync::Arc;
 
 use host::Readiness;
+use host::one_shot::Wanted;
 use libc::epoll_event;
 use rustix::io::Errno;
 
@@ -13,7 +14,6 @@ use crate::numbers;
 use crate::numbers::description::Content;
 use crate::numbers::table::{self, Held, number_of_set};
 use crate::objects::listening::Listening;
-use crate::objects::set::once::Wanted;
 use crate::objects::set::{Ours, Set, Watch};
 use crate::objects::tcp::Tcp;
 
@@ -43,23 +43,24 @@ pub unsafe fn control(
     let (events, data) = wanted.unwrap_or_default();
     let set = of(number, fd)?;
     let set = set.epoll().ok_or(Errno::INVAL)?;
-    // Held meanwhile: what it becomes now finds the kernel's interest and the note of it, or neither.
-    let mut watches = tcp.watches.lock();
     if tcp.is_undecided() {
-        kernel_control(number, operation, fd, event)?;
-        watches.retain(|watch| !(watch.fd == fd && watch.number == number));
-        if operation != libc::EPOLL_CTL_DEL {
-            watches.push(Watch {
-                set: Arc::downgrade(set),
-                number,
-                fd,
-                events,
-                data,
-            });
+        // Held meanwhile: what it becomes now finds the kernel's interest and the note of it, or neither.
+        let mut watches = tcp.watches.lock();
+        if tcp.is_undecided() {
+            kernel_control(number, operation, fd, event)?;
+            watches.retain(|watch| !(watch.fd == fd && watch.number == number));
+            if operation != libc::EPOLL_CTL_DEL {
+                watches.push(Watch {
+                    set: Arc::downgrade(set),
+                    number,
+                    fd,
+                    events,
+                    data,
+                });
+            }
+            return Ok(());
         }
-        return Ok(());
     }
-    drop(watches);
     let change_to = Change {
         number,
         operation,
@@ -166,21 +167,35 @@ fn change_listener(
     };
     if change.operation == libc::EPOLL_CTL_DEL {
         let taken_out = || in_kernel(data);
-        set.once.remove(&listening.identity, fd, taken_out)?;
-        let _ = ours.ready.remove(listener, key);
-        return Ok(());
+        let ours = || {
+            let _ = ours.ready.remove(listener, key);
+        };
+        return set.once.remove(&listening.identity, fd, taken_out, ours);
     }
     let once = events & libc::EPOLLONESHOT as u32 != 0;
     let put = |data| match change.is_in_kernel && !once {
         true => Ok(()),
         false => in_kernel(data),
     };
-    let data = set.once.set(&listening.identity, change.wanted, put)?;
-    if change.operation == libc::EPOLL_CTL_ADD {
-        let _ = ours.ready.add(listener, key, Readiness(events), data);
-        listening.tell(fd);
+    let adds = change.operation == libc::EPOLL_CTL_ADD;
+    let in_ours = |data| {
+        let _ = match adds {
+            true => ours.ready.add(listener, key, Readiness(events), data),
+            false => ours.ready.modify(listener, key, Readiness(events), data),
+        };
+    };
+    let done = set
+        .once
+        .set(&listening.identity, change.wanted, put, in_ours);
+    if done.is_err() && change.is_in_kernel {
+        // Its number was closed before it became a listener, and the kernel's part cannot be given a tag: each part tells
+        // of its clients, with the program's data.
+        in_ours(data);
     } else {
-        let _ = ours.ready.modify(listener, key, Readiness(events), data);
+        done?;
+    }
+    if adds {
+        listening.tell(fd);
     }
     Ok(())
 }

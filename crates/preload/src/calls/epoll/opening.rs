@@ -2,21 +2,26 @@
 
 use std::sync::Arc;
 
+use host::one_shot::Wanted;
 use libc::epoll_event;
 
 use crate::kernel::epoll::kernel_control;
 use crate::numbers;
 use crate::numbers::table::{self, number_of_set};
 use crate::objects::set::Set;
-use crate::objects::set::once::Wanted;
 
 /// Another process is about to have the set, or may be: what is in the kernel's part is what the program has put there.
 pub fn opens(set: &Arc<Set>) {
-    set.once.end(|wanted| {
+    set.once.end(|listener, wanted| {
         let Wanted { fd, events, data } = wanted;
         let mut event = epoll_event { events, u64: data };
-        if let Some(number) = number_of_set(set, -1) {
-            // A number that is closed cannot be addressed by anybody: its tag stays, and is known to a child as well.
+        // A number that is closed, or another's by now, cannot be addressed by anybody: its tag stays, and is known to a
+        // child as well, but not to another program.
+        let is_there = table::get(fd).is_some_and(|held| {
+            let listening = held.tcp().and_then(|tcp| tcp.listener());
+            listening.is_some_and(|listening| Arc::ptr_eq(&listening.identity, listener))
+        });
+        if let Some(number) = number_of_set(set, -1).filter(|_| is_there) {
             let _ = kernel_control(number, libc::EPOLL_CTL_MOD, fd, &raw mut event);
         }
     });

@@ -11,6 +11,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
+use host::one_shot::Report;
 use libc::{epoll_event, pollfd, sigset_t};
 use rustix::io::Errno;
 
@@ -18,7 +19,6 @@ use super::family;
 use crate::engine::session;
 use crate::kernel::deadline::{Deadline, Patience};
 use crate::kernel::raw::{result, sys};
-use crate::objects::set::once::Report;
 use crate::objects::set::sleep::{Bed, MARK, NEWS, PROGRAMS};
 use crate::objects::set::{Ours, Set, bell};
 use crate::thread::inside::sleeping;
@@ -131,6 +131,13 @@ fn has_something(ours: &Ours) -> bool {
     ours.ready.any_ready()
 }
 
+/// Which part of a set has reported something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Ours,
+    Kernels,
+}
+
 /// The program's array of events, and how much of it is filled.
 struct Room<'a> {
     number: c_int,
@@ -157,8 +164,8 @@ impl Room<'_> {
                 }
                 end += 1;
             });
-            self.keep(reported);
-            // What is not told of makes room for others, and is not reported again.
+            self.keep(reported, Part::Ours);
+            // What is not told again makes room for others, and is not reported again.
             if reported == 0 || self.filled > first {
                 return;
             }
@@ -186,7 +193,7 @@ impl Room<'_> {
         };
         set.kin.in_kernel.leave();
         set.unaware.leave();
-        if self.keep(reported?) {
+        if self.keep(reported?, Part::Kernels) {
             session::begin();
             let ours = set.ours(self.number)?;
             ours.sleep.quieten(&set.kin, true);
@@ -279,8 +286,9 @@ impl Room<'_> {
                 sleeping!(call, set, events, most, span, mask, 8usize)
             }
         }?;
-        // A listener may be reported by both parts: each then has a client of its own waiting.
-        Ok(self.keep(reported))
+        // A listener may be reported by both parts: each then has a client of its own waiting. Of a one-shot interest one
+        // of them is told.
+        Ok(self.keep(reported, Part::Kernels))
     }
 
     /// The caller goes, with what is in the array. If there is more, it is for another.
@@ -292,16 +300,16 @@ impl Room<'_> {
         self.filled
     }
 
-    /// Of the events that were just `reported`, keeps those that are the program's: no sleeper's, and none that it was
-    /// told of. True if there were others.
-    fn keep(&mut self, reported: usize) -> bool {
+    /// Of the events that were just `reported` by a part, keeps those that are the program's: no sleeper's, which only the
+    /// kernel's has, and none that it was told of. True if there were others.
+    fn keep(&mut self, reported: usize, by: Part) -> bool {
         let before = self.filled;
         for index in self.filled..self.filled + reported {
             // SAFETY: these are filled, and `self.filled` is never beyond `index`.
             unsafe {
                 let mut event = self.events.add(index).read_unaligned();
                 let told = match self.set.once.report(event.u64) {
-                    Report::Ordinary => event.u64 != MARK,
+                    Report::Ordinary => by == Part::Ours || event.u64 != MARK,
                     Report::Told(data) => {
                         event.u64 = data;
                         true

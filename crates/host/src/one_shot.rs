@@ -1,0 +1,283 @@
+//! One-shot interests in listeners, which stand in both parts of a set: the kernel's clients come to one, and the
+//! engine's to the other. Whichever reports first takes the *shot*, and what the other one reports is not told.
+//!
+//! Both parts carry a *tag* in place of the program's data, which stands here. So a report says of which interest it
+//! is, whatever else the program gives the same data to. Each time that the interest is set the tag is another one: what
+//! another thread has still in hand of the time before takes nothing.
+//!
+//! Another process would not know the tags. So there are none in a set that any other may have: before it is forked,
+//! sent or left to another program, what the program said is put back, for good.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use rustix::io::Errno;
+
+use crate::Readiness;
+use crate::lock::lock;
+
+/// What tags begin with: five bytes that are no address, and nothing that a program would choose.
+const BEGIN: u64 = u64::from_be_bytes(*b"shots\0\0\0");
+
+/// The rest of a tag.
+const COUNT: u64 = 0xff_ffff;
+
+/// See the [module](self).
+#[derive(Default)]
+pub struct Once {
+    /// It is this process's alone, and may have tags.
+    may_tag: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    shots: Vec<Shot>,
+    /// How many tags there were.
+    tags: u64,
+}
+
+/// One interest.
+struct Shot {
+    tag: u64,
+    wanted: Wanted,
+    /// Ends with the listener.
+    listener: Weak<()>,
+    is_left: bool,
+}
+
+/// What the program has said of an interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The number under which the listener is in the set.
+    pub fd: c_int,
+    /// What for, by the values of the kernel's `EPOLL*` constants.
+    pub events: u32,
+    /// The program's data.
+    pub data: u64,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// It has no tag.
+    Ordinary,
+    /// It is told, with this data.
+    Told(u64),
+    /// The other part has told of it, or the interest was changed since.
+    NotAgain,
+}
+
+/// Keeps other threads from the tags.
+pub struct Guard<'a>(#[expect(dead_code, reason = "held, not used")] MutexGuard<'a, State>);
+
+impl Once {
+    /// The set was made just now, so that no other process has it.
+    pub fn is_ours_alone(&self) {
+        self.may_tag.store(true, Ordering::Relaxed);
+    }
+
+    /// The interest in a listener is set, or set again. `kernel` does so in the kernel's part, and then `ours` in that of
+    /// ours, with the data that they are given: both before anybody else sets it, or the parts would have different tags,
+    /// and what one of them reports would not be told.
+    pub fn set(
+        &self,
+        listener: &Arc<()>,
+        wanted: Wanted,
+        kernel: impl FnOnce(u64) -> Result<(), Errno>,
+        ours: impl FnOnce(u64),
+    ) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        let is_once = wanted.events & Readiness::ONESHOT.0 != 0;
+        if !is_once || !self.may_tag.load(Ordering::Relaxed) {
+            kernel(wanted.data)?;
+            state.forget(listener, wanted.fd);
+            ours(wanted.data);
+            return Ok(());
+        }
+        let tag = state.unused_tag();
+        // By another's lock: who is told of it asks here what it is.
+        kernel(tag)?;
+        state.forget(listener, wanted.fd);
+        state.shots.push(Shot {
+            tag,
+            wanted,
+            listener: Arc::downgrade(listener),
+            is_left: true,
+        });
+        ours(tag);
+        Ok(())
+    }
+
+    /// It is taken out: `kernel` does so in the kernel's part, and `ours` in that of ours.
+    ///
+    /// # Errors
+    /// What `kernel` returns; then nothing is changed.
+    pub fn remove(
+        &self,
+        listener: &Arc<()>,
+        fd: c_int,
+        kernel: impl FnOnce() -> Result<(), Errno>,
+        ours: impl FnOnce(),
+    ) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        kernel()?;
+        state.forget(listener, fd);
+        ours();
+        Ok(())
+    }
+
+    /// One of the parts has reported this data.
+    pub fn report(&self, data: u64) -> Report {
+        if data & !COUNT != BEGIN {
+            return Report::Ordinary;
+        }
+        let mut state = lock(&self.state);
+        let mut shots = state.shots.iter_mut();
+        let shot = shots.find(|shot| shot.tag == data && shot.is_left);
+        shot.map_or(Report::NotAgain, |shot| {
+            shot.is_left = false;
+            Report::Told(shot.wanted.data)
+        })
+    }
+
+    /// Another process is to have the set. `put_back` sets an interest in a listener in the kernel's part as the program
+    /// has said it, with no events if it was told of. What our part still has to report is known by its tag.
+    pub fn end(&self, put_back: impl Fn(&Arc<()>, Wanted)) {
+        if !self.may_tag.load(Ordering::Relaxed) {
+            return;
+        }
+        let state = lock(&self.state);
+        self.may_tag.store(false, Ordering::Relaxed);
+        for shot in &state.shots {
+            let Some(listener) = shot.listener.upgrade() else {
+                continue;
+            };
+            let events = match shot.is_left {
+                true => shot.wanted.events,
+                false => Readiness::ONESHOT.0,
+            };
+            let wanted = Wanted {
+                events,
+                ..shot.wanted
+            };
+            put_back(&listener, wanted);
+        }
+    }
+
+    /// See [`Guard`].
+    pub fn guard(&self) -> Guard<'_> {
+        Guard(lock(&self.state))
+    }
+}
+
+impl State {
+    /// A tag that nobody has: there are so many that they come again.
+    fn unused_tag(&mut self) -> u64 {
+        loop {
+            let tag = BEGIN | (self.tags & COUNT);
+            self.tags += 1;
+            if !self.shots.iter().any(|shot| shot.tag == tag) {
+                return tag;
+            }
+        }
+    }
+
+    /// What is over: the interest of before, and those in listeners that are closed.
+    fn forget(&mut self, listener: &Arc<()>, fd: c_int) {
+        let same = |shot: &Shot| {
+            shot.wanted.fd == fd && core::ptr::eq(shot.listener.as_ptr(), Arc::as_ptr(listener))
+        };
+        self.shots
+            .retain(|shot| !same(shot) && shot.listener.strong_count() > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONCE: u32 = Readiness::IN.0 | Readiness::ONESHOT.0;
+
+    fn wanted(fd: c_int) -> Wanted {
+        Wanted {
+            fd,
+            events: ONCE,
+            data: fd as u64,
+        }
+    }
+
+    fn ours_alone() -> Once {
+        let once = Once::default();
+        once.is_ours_alone();
+        once
+    }
+
+    /// Sets it, and returns the data of the kernel's part, and of ours.
+    fn set(once: &Once, listener: &Arc<()>, fd: c_int) -> (u64, u64) {
+        let (mut kernel, mut ours) = (0, 0);
+        let in_kernel = |data| {
+            kernel = data;
+            Ok(())
+        };
+        let done = once.set(listener, wanted(fd), in_kernel, |data| ours = data);
+        done.expect("the kernel does it");
+        (kernel, ours)
+    }
+
+    #[test]
+    fn whichever_part_is_first_is_told() {
+        let (once, listener) = (ours_alone(), Arc::new(()));
+        let (kernel, ours) = set(&once, &listener, 3);
+        assert_eq!(once.report(ours), Report::Told(3));
+        assert_eq!(once.report(kernel), Report::NotAgain);
+        let (again, _) = set(&once, &listener, 3);
+        assert_eq!(once.report(kernel), Report::NotAgain, "of the time before");
+        assert_eq!(once.report(again), Report::Told(3));
+    }
+
+    #[test]
+    fn nobody_else_sets_it_between_the_two_parts() {
+        let (once, listener) = (ours_alone(), Arc::new(()));
+        let is_held = || once.state.try_lock().is_err();
+        let done = once.set(
+            &listener,
+            wanted(3),
+            |_| is_held().then_some(()).ok_or(Errno::PERM),
+            |_| assert!(is_held()),
+        );
+        done.expect("the kernel does it");
+        let removed = once.remove(&listener, 3, || Ok(()), || assert!(is_held()));
+        removed.expect("the kernel does it");
+    }
+
+    #[test]
+    fn a_tag_that_is_in_use_is_not_given_again() {
+        let (once, busy, idle) = (ours_alone(), Arc::new(()), Arc::new(()));
+        let (of_idle, _) = set(&once, &idle, 3);
+        lock(&once.state).tags = COUNT;
+        let tags = [set(&once, &busy, 4).0, set(&once, &busy, 4).0];
+        assert!(!tags.contains(&of_idle), "{tags:x?}");
+        assert_eq!(once.report(tags[1]), Report::Told(4));
+        assert_eq!(once.report(of_idle), Report::Told(3));
+    }
+
+    #[test]
+    fn what_is_left_is_put_back_for_whoever_lives() {
+        let (once, told, left, gone) = (ours_alone(), Arc::new(()), Arc::new(()), Arc::new(()));
+        let (of_told, _) = set(&once, &told, 3);
+        set(&once, &left, 4);
+        set(&once, &gone, 5);
+        drop(gone);
+        once.report(of_told);
+        let put_back = Mutex::new(Vec::new());
+        once.end(|listener, wanted| {
+            lock(&put_back).push((Arc::ptr_eq(listener, &told), wanted.fd, wanted.events));
+        });
+        let nothing = Readiness::ONESHOT.0;
+        let expected = [(true, 3, nothing), (false, 4, ONCE)];
+        assert_eq!(*lock(&put_back), expected);
+        assert_eq!(set(&once, &left, 4), (4, 4), "it has no tags any more");
+    }
+}
