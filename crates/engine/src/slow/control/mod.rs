@@ -588,6 +588,16 @@ impl Control {
         self.clients.drain(..).flatten()
     }
 
+    /// Nobody finds it any more. What it is found by is removed once: after that it may be another engine's.
+    pub fn leave_path(&mut self) {
+        if let Some((_, path)) = &mut self.socket
+            && !path.as_os_str().is_empty()
+        {
+            // Nothing to be done if it is gone already.
+            let _ = std::fs::remove_file(std::mem::take(path));
+        }
+    }
+
     /// Keeps what a process says of one of its sockets; false if there is no room.
     pub fn report(&mut self, pid: u32, explanation: Explanation) -> bool {
         let told = self.reports.entry(pid).or_default();
@@ -614,10 +624,7 @@ fn errno(error: std::io::Error) -> Errno {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        if let Some((_, path)) = &self.socket {
-            // Nothing to be done if it is gone already.
-            let _ = std::fs::remove_file(path);
-        }
+        self.leave_path();
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use super::Desk;
+use crate::slow::control::Control;
 use crate::slow::errands::{Errand, Errands};
 
 /// Descriptors of a user that may wait to be closed. Who has more holds up the threads that close them: what his
@@ -125,10 +126,11 @@ impl Closing {
         }
     }
 
-    /// The engine ends: the rest is closed by a thread, or with this process.
-    pub(super) fn leave(self) {
+    /// The engine ends: the rest is closed by a thread, or with this process. So is the control socket, on which
+    /// connections wait that nobody has accepted, and lifelines, with what was sent on them.
+    pub(super) fn leave(self, control: Control) {
         let last = std::thread::Builder::new().name("closing".to_owned());
-        if let Err(error) = last.spawn(move || drop(self)) {
+        if let Err(error) = last.spawn(move || drop((self, control))) {
             tracing::warn!(%error, "what programs have sent is closed before the engine ends");
         }
     }

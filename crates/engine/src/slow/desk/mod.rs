@@ -257,7 +257,9 @@ impl Desk {
         for client in control.close_all() {
             closing.close(client.uid, vec![client.into_connection()]);
         }
-        closing.leave();
+        // The next engine may listen at its path from here on.
+        control.leave_path();
+        closing.leave(control);
     }
 
     /// Does what there is to do now, and never waits: for who drives both halves himself. True if there
