@@ -115,7 +115,7 @@ pub(super) const SHARES: [&str; 8] = [
 /// Adds what the server's core did.
 pub(super) fn with_shares(mut sample: Sample, cost: &Cost) -> Sample {
     if let Some(core) = cost.spent.cores.core(SERVER_CORE) {
-        for (name, share) in core.shares() {
+        for (name, share) in core.shares(cost.spent.passed.as_secs_f64()) {
             sample = sample.with(name, share);
         }
     }

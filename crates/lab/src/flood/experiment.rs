@@ -231,10 +231,13 @@ impl fmt::Display for Report {
             answered,
             0,
         );
-        let served = both.map(|s| Some(s.clients_ms.len() as f64));
-        Self::row(&mut table, "clients served", served, 0);
-        let failed = both.map(|s| Some(s.failed as f64));
-        Self::row(&mut table, "clients not served", failed, 0);
+        // Of one there may be more rounds than of the other.
+        let of_a_round =
+            |s: &Series, all: f64| (!s.sent.is_empty()).then(|| all / s.sent.len() as f64);
+        let served = both.map(|s| of_a_round(s, s.clients_ms.len() as f64));
+        Self::row(&mut table, "clients served, a round", served, 1);
+        let failed = both.map(|s| of_a_round(s, s.failed as f64));
+        Self::row(&mut table, "clients not served, a round", failed, 1);
         for (name, part) in [
             ("median", 0.5),
             ("95 %", 0.95),

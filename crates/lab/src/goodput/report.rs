@@ -143,7 +143,9 @@ impl fmt::Display for Report {
             "",
         ]);
         for series in &self.series {
-            let figure = |values: &[f64]| format!("{:.2}", median(values).unwrap_or(0.0));
+            let figure = |values: &[f64]| {
+                median(values).map_or_else(|| "–".to_owned(), |figure| format!("{figure:.2}"))
+            };
             let ratio = series.ratio();
             let goal = series.goal(self.congestion, self.in_bursts);
             table.row([

@@ -196,12 +196,17 @@ impl Report {
     }
 }
 
+/// A figure, if it was measured.
+fn shown(figure: Option<f64>) -> String {
+    figure.map_or_else(|| "–".to_owned(), |figure| format!("{figure:.0}"))
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(["", "nginx req/s", "responder req/s", "ratio", "goal"]);
         let names = [("keep-alive", "1.8"), ("close", "4")];
         for ((name, goal), rates) in names.into_iter().zip(&self.rates) {
-            let figure = |values: &[f64]| format!("{:.0}", median(values).unwrap_or(0.0));
+            let figure = |values: &[f64]| shown(median(values));
             let ratio = paired_ratio(&rates[1], &rates[0])
                 .map(|ratio| format!("{:.2} {}", ratio.median, ratio.shown(2)));
             table.row([
@@ -218,11 +223,11 @@ impl fmt::Display for Report {
         if let Some(flood) = floods.get(floods.len() / 2) {
             writeln!(f, "{}", flood.describe())?;
         }
-        let cost = |values: &[f64]| median(values).unwrap_or(0.0);
+        let cost = |values: &[f64]| shown(median(values));
         writeln!(
             f,
-            "one run of the program: {:.0} ns (steering and responder, acknowledgements included); of \
-             one that lets frames pass, by the same count: {:.0} ns; goal: 150",
+            "one run of the program: {} ns (steering and responder, acknowledgements included); of \
+             one that lets frames pass, by the same count: {} ns; goal: 150",
             cost(&self.costs[0]),
             cost(&self.costs[1])
         )?;

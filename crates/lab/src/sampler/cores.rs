@@ -67,20 +67,24 @@ impl Times {
         self.user + self.nice + self.system + self.irq + self.softirq
     }
 
-    /// Parts of the whole, in percent, by name, as the sources list them.
-    pub fn shares(&self) -> [(&'static str, f64); 8] {
-        let total = self.total().max(f64::MIN_POSITIVE);
+    /// Parts of the seconds that have passed, in percent, by name, as the sources list them. What is idle or stolen is
+    /// known exactly; what is left of the time is divided as the tick has found it.
+    pub fn shares(&self, passed: f64) -> [(&'static str, f64); 8] {
+        let passed = passed.max(f64::MIN_POSITIVE);
+        let left = (passed - self.idle - self.io - self.steal).max(0.0);
+        let busy = self.busy();
+        let found = if busy > 0.0 { left / busy } else { 0.0 };
         [
-            ("usr", self.user),
-            ("sys", self.system),
-            ("nice", self.nice),
+            ("usr", self.user * found),
+            ("sys", self.system * found),
+            ("nice", self.nice * found),
             ("idle", self.idle),
             ("io", self.io),
-            ("irq", self.irq),
-            ("softirq", self.softirq),
+            ("irq", self.irq * found),
+            ("softirq", self.softirq * found),
             ("steal", self.steal),
         ]
-        .map(|(name, seconds)| (name, 100.0 * seconds / total))
+        .map(|(name, seconds)| (name, 100.0 * seconds / passed))
     }
 }
 
@@ -185,9 +189,29 @@ mod tests {
         assert_eq!(cores.all.steal, 8.0);
         assert_eq!(cores.all.total(), 36.0);
         assert_eq!(cores.all.busy(), 19.0);
-        let (_, user) = cores.all.shares()[0];
+        let (_, user) = cores.all.shares(36.0)[0];
         assert!((user - 100.0 / 36.0).abs() < 1e-9);
         assert_eq!(Cores::read("cpu  1 2 x\n"), None);
+    }
+
+    #[test]
+    fn what_is_idle_is_exact_and_what_is_not_is_divided_as_the_tick_has_found_it() {
+        let times = Times {
+            user: 3.0,
+            softirq: 1.0,
+            idle: 0.5,
+            io: 0.25,
+            steal: 0.25,
+            ..Times::default()
+        };
+        let shares = std::collections::HashMap::from(times.shares(2.0));
+        let of = ["usr", "softirq", "idle", "io", "steal"].map(|name| shares[name]);
+        assert_eq!(of, [37.5, 12.5, 25.0, 12.5, 12.5]);
+        let idle = Times {
+            idle: 1.0,
+            ..Times::default()
+        };
+        assert!(idle.shares(2.0).iter().all(|(_, share)| share.is_finite()));
     }
 
     /// A thread that counts on one core: its seconds are that core's user time.
