@@ -245,11 +245,11 @@ fn sockets_count_what_is_not_answered_by_the_end() {
         (&0.into(), &4.into()),
         "{said:#}"
     );
-    // The time is that until they were given up.
+    // The time is that in which they were due: to wait for their answers lowers no rate.
     assert!(
         said["seconds"]
             .as_f64()
-            .is_some_and(|seconds| seconds > 2.0),
+            .is_some_and(|seconds| (0.2..2.0).contains(&seconds)),
         "{said:#}"
     );
 }

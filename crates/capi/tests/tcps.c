@@ -149,7 +149,7 @@ static void make_pair(int *opened, int *accepted)
     int listener;
     memset(&here, 0, sizeof here);
     here.sin_family = AF_INET;
-    here.sin_port = htons(45681);
+    here.sin_port = htons(4569);
     EXPECT(1, (listener = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
     EXPECT(0, tcps_bind(listener, (struct sockaddr *)&here, sizeof here));
     EXPECT(0, tcps_listen(listener, 8));
@@ -187,7 +187,7 @@ static void connected_at_last(void)
     int listener, opened, tries;
     memset(&here, 0, sizeof here);
     here.sin_family = AF_INET;
-    here.sin_port = htons(45682);
+    here.sin_port = htons(4571);
     EXPECT(1, (opened = tcps_socket(AF_INET, SOCK_STREAM, 0)) >= 0);
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (tries = 0; tries < 2; tries++) {
