@@ -18,7 +18,7 @@ use crate::stats::conn_info;
 
 impl Desk {
     /// What a control connection has asked is answered, by `from` at last.
-    pub(super) fn answered(&mut self, from: WorkerId, key: ClientKey, answer: Answer) {
+    pub(super) fn answer(&mut self, from: WorkerId, key: ClientKey, answer: Answer) {
         let slot = key.slot;
         let pending = self
             .control

@@ -76,6 +76,11 @@ impl Closing {
         }
     }
 
+    /// Whether some of a user are not closed.
+    pub(super) fn has_some_of(&self, uid: u32) -> bool {
+        self.left.contains_key(&uid)
+    }
+
     /// Whether too many of a user cannot be closed.
     pub(super) fn is_held_up_by(&self, uid: u32) -> bool {
         self.left.get(&uid).is_some_and(|left| *left > MOST)
@@ -148,6 +153,7 @@ impl Desk {
     pub(super) fn see_to_closing(&mut self, now: Instant) {
         self.close_turned_away();
         self.closing.attend(now);
+        self.see_to_shown(now);
         self.turn_away_again();
     }
 
@@ -155,6 +161,7 @@ impl Desk {
     pub(super) fn close_here(&mut self) {
         self.close_turned_away();
         self.closing.close_here();
+        self.see_to_shown(Instant::now());
         self.turn_away_again();
     }
 

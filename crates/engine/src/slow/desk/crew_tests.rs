@@ -315,6 +315,29 @@ fn doorbells_on_which_nothing_can_have_been_sent_are_closed_at_once() {
     assert!(!brought.is_open());
 }
 
+/// A program that closes it then finds its port free.
+#[test]
+fn who_has_shown_a_listener_is_answered_when_nobody_here_has_it() {
+    let mut two = Two::new();
+    let (mut channel, home, _session) = two.attach(None);
+    let shown = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let addr = shown.local_addr().expect("bound");
+    let request = Request::Chosen { listener: 1, addr };
+    let fds = [OwnedFd::from(shown)].into_iter().collect();
+    channel.send(&request, fds).expect("sent");
+    two.desk.control.resume();
+    let ready = two.desk.control.poller.ready();
+    two.desk.see_to(&ready).expect("works");
+    let (client, _) = two.words(home).pop().expect("asked");
+    two.workers[home].tell(Tale::Answer(client, Ok(Told::Done)));
+    two.desk.hear().expect("works");
+    assert!(reply(&mut channel).is_none(), "it is not closed yet");
+    assert!(std::net::TcpListener::bind(addr).is_err());
+    two.desk.attend();
+    assert!(matches!(reply(&mut channel), Some(Reply::Done)));
+    std::net::TcpListener::bind(addr).expect("its port is free");
+}
+
 #[test]
 fn what_comes_with_the_end_of_a_lifeline_is_left_to_who_closes() {
     let mut two = Two::new();

@@ -24,6 +24,7 @@ mod rates;
 mod reclaims;
 mod reload;
 mod requests;
+mod shown;
 mod sockets;
 mod sums;
 mod traces;
@@ -145,6 +146,8 @@ pub struct Desk {
     fetches: Errands<FetchOf>,
     /// Descriptors of programs.
     closing: Closing,
+    /// Answers that wait until what was shown is closed.
+    shown: Vec<shown::Waiting>,
 }
 
 impl Desk {
@@ -195,6 +198,7 @@ impl Desk {
             places: Places::default(),
             fetches,
             closing,
+            shown: Vec::new(),
         })
     }
 
@@ -221,6 +225,7 @@ impl Desk {
                 .chain(self.reclaims.due())
                 .chain(self.fetches.due())
                 .chain(self.closing.due())
+                .chain(self.shown_due())
                 .min();
             let due = due.map(|due| due.saturating_duration_since(Instant::now()).max(AGAIN));
             let limit = limit.into_iter().chain(due).min();
