@@ -128,9 +128,11 @@ fn echo(session: &Session, listener: &Listener, stop: &AtomicBool) {
     let mut events = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
     while !stop.load(Ordering::Relaxed) {
-        poller
-            .wait(&mut events, Some(Duration::from_millis(50)))
-            .expect("events");
+        match poller.wait(&mut events, Some(Duration::from_millis(50))) {
+            // Also of who is stopped and goes on (signal(7)).
+            Ok(()) | Err(Errno::INTR) => {}
+            Err(errno) => panic!("{errno}"),
+        }
         for event in &events {
             if event.key == 0 {
                 while let Ok(Accepted::Offloaded(socket)) = listener.accept() {

@@ -45,6 +45,12 @@ fn a_listener_that_was_shown_in_vain_is_the_engines_when_it_runs() {
         assert_eq!(slept, Err(Errno::TIMEDOUT));
         assert!(start.elapsed() < HANG);
     }
+    // It is said after it is so, which may be by another thread.
+    let is_report = |request: &Request| matches!(request, Request::Report { .. });
+    while !engine.lock().requests.iter().any(is_report) {
+        assert!(start.elapsed() < HANG);
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let inner = engine.lock();
     let unlistened = |request: &Request| *request == Request::Unlisten { listener: 1 };
     assert!(
