@@ -4,20 +4,22 @@ use anyhow::{Result, bail};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Goes on where a measurement has failed, and notes why; ends where somebody wants it to.
-#[derive(Debug)]
 pub struct Kept<'a> {
     stop: &'a AtomicBool,
+    /// Is told what is being done.
+    say: &'a mut dyn FnMut(&str),
     is_interrupted: bool,
     measured: usize,
     /// What failed, and whether it was interrupted.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl<'a> Kept<'a> {
-    /// Nothing yet. `stop` is set by whoever interrupts.
-    pub fn new(stop: &'a AtomicBool) -> Self {
+    /// Nothing yet. `stop` is set by whoever interrupts, and `say` is told of each measurement.
+    pub fn new(stop: &'a AtomicBool, say: &'a mut dyn FnMut(&str)) -> Self {
         Self {
             stop,
+            say,
             is_interrupted: false,
             measured: 0,
             notes: Vec::new(),
@@ -27,6 +29,7 @@ impl<'a> Kept<'a> {
     /// What came of a measurement that is called so; nothing if it failed, or was not begun because
     /// somebody has interrupted.
     pub fn one<T>(&mut self, called: &str, measure: impl FnOnce() -> Result<T>) -> Option<T> {
+        (self.say)(called);
         if self.is_over(called) {
             return None;
         }
@@ -83,7 +86,8 @@ mod tests {
     #[test]
     fn a_failure_takes_nothing_else_with_it() {
         let stop = AtomicBool::new(false);
-        let mut kept = Kept::new(&stop);
+        let mut nobody = |_: &str| ();
+        let mut kept = Kept::new(&stop, &mut nobody);
         assert_eq!(kept.one("round 1", || Ok(1)), Some(1));
         let failed: Option<u32> = kept.one("round 2", || bail!("no server"));
         assert_eq!(failed, None);
@@ -100,7 +104,7 @@ mod tests {
             notes,
             ["round 2: failed: no server", "interrupted: round 4"]
         );
-        let mut nothing = Kept::new(&stop);
+        let mut nothing = Kept::new(&stop, &mut nobody);
         assert_eq!(nothing.one("round 1", || Ok(1)), None);
         assert!(nothing.end().is_err());
     }

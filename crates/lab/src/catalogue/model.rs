@@ -221,7 +221,7 @@ impl Bench for Loads {
         };
         let asked = asked(&self.sets[class], rate, at)?;
         let (outcome, cost) = bed.account_closing(&[], |closed| {
-            bed.on_client(|| load.run_closing(&asked, Duration::MAX, |_| (), closed))
+            bed.on_client(|| load.run_closing(&asked, closed))
         })?;
         if outcome.in_time == 0 {
             bail!("no request was answered");

@@ -177,7 +177,7 @@ pub fn measure_with(
         grace: GRACE,
     };
     let (outcome, cost) = bed.account_closing(servers, |closed| {
-        bed.on_client(|| load.run_closing(asked, Duration::MAX, |_| (), closed))
+        bed.on_client(|| load.run_closing(asked, closed))
     })?;
     Ok(sample(&outcome, &cost))
 }

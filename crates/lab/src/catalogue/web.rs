@@ -226,7 +226,7 @@ fn at_a_rate(bed: &Bed, case: &Asked, window: Duration, sample: Sample) -> Resul
         grace: Load::GRACE,
     };
     let (outcome, cost) = bed.account_closing(&[], |closed| {
-        bed.on_client(|| load.run_closing(&load.path(), Duration::MAX, |_| (), closed))
+        bed.on_client(|| load.run_closing(&load.path(), closed))
     })?;
     told(&outcome, &cost, case.name, sample)
 }

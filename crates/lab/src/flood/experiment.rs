@@ -73,15 +73,13 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         }
     }
     let mut report = Report::default();
-    let mut kept = Kept::new(stop);
+    let mut kept = Kept::new(stop, &mut say);
     for round in 1..=plan.rounds {
-        let doing = format!("round {round}: kernel");
-        say(&doing);
-        let seen = kept.one(&doing, || on_kernel(plan.window));
+        let seen = kept.one(&format!("round {round}: kernel"), || on_kernel(plan.window));
         seen.into_iter().for_each(|seen| report.kernel.add(seen));
-        let doing = format!("round {round}: engine");
-        say(&doing);
-        let seen = kept.one(&doing, || on_engine(&plan.binary, plan.window));
+        let seen = kept.one(&format!("round {round}: engine"), || {
+            on_engine(&plan.binary, plan.window)
+        });
         seen.into_iter().for_each(|seen| report.engine.add(seen));
     }
     report.notes = kept.end()?;

@@ -36,7 +36,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
     let [kernel, engine] = senders.map(|sender| Subject::new(&plan.binary, sender));
     let subjects = [kernel?, engine?];
     let mut report = Report::new(plan);
-    let mut kept = Kept::new(stop);
+    let mut kept = Kept::new(stop, &mut say);
     for round in 0..plan.rounds {
         let seed = plan.seed + round as u64;
         for (case, &loss) in plan.losses.iter().enumerate() {
@@ -50,7 +50,6 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
                     loss * 100.0,
                     senders[turn].name
                 );
-                say(&doing);
                 let (wire, fetches) = (plan.wire(loss), plan.fetches());
                 let found = kept.one(&doing, || once(subject, wire, fetches, plan.window, seed));
                 if let Some(found) = found {

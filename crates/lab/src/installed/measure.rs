@@ -207,7 +207,7 @@ fn rate(
         duration: plan.window,
         grace: load::Load::GRACE,
     };
-    let run = || load.run_closing(&load.path(), Duration::MAX, |_| (), closed);
+    let run = || load.run_closing(&load.path(), closed);
     let outcome = subject.world().on(Side::Client, run)?;
     if outcome.in_time == 0 {
         bail!("{}: no request was answered", subject.name());

@@ -46,7 +46,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         }
         missing.is_none()
     });
-    let mut kept = Kept::new(stop);
+    let mut kept = Kept::new(stop, &mut say);
     for round in 0..plan.rounds {
         for case in &cases {
             // Whoever is measured first finds the machine differently: take turns.
@@ -59,7 +59,6 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
                 let (number, rounds) = (round + 1, plan.rounds);
                 let (case_name, name) = (case.name, subject.name());
                 let doing = format!("round {number} of {rounds}: {case_name}, {name}");
-                say(&doing);
                 let found = kept.one(&doing, || measure::measure(plan, case, subject));
                 for (measure, value) in found.into_iter().flatten() {
                     report.add(case.name, measure, index, (round, value));

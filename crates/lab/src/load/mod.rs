@@ -85,6 +85,22 @@ pub struct Outcome {
 pub type Closed<'a> = dyn FnMut() + Send + 'a;
 
 impl Outcome {
+    /// Nothing yet.
+    fn new() -> Result<Self> {
+        Ok(Self {
+            due: 0,
+            answered: 0,
+            failed: 0,
+            latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
+            bytes: 0,
+            backlog: 0,
+            connections: 0,
+            in_time: 0,
+            window: Duration::ZERO,
+            took: Duration::ZERO,
+        })
+    }
+
     /// Requests that were due and had no response when the load ended.
     pub fn unanswered(&self) -> u64 {
         self.due - self.answered - self.failed
@@ -122,9 +138,15 @@ impl Load {
         &self,
         asked: &Asked,
         interval: Duration,
-        watch: impl FnMut(&Outcome),
+        mut watch: impl FnMut(&Outcome),
     ) -> Result<Outcome> {
-        self.run_closing(asked, interval, watch, &mut || ())
+        self.run_all(asked, interval, &mut watch, &mut || ())
+    }
+
+    /// As [`run`](Self::run), but asks for this instead of the path, and calls `closed` at the end of the
+    /// window.
+    pub fn run_closing(&self, asked: &Asked, closed: &mut Closed<'_>) -> Result<Outcome> {
+        self.run_all(asked, Duration::MAX, &mut |_| (), closed)
     }
 
     /// The path of every request, as what is asked for.
@@ -143,12 +165,11 @@ impl Load {
         }
     }
 
-    /// As [`run_asking`](Self::run_asking), and calls `closed` at the end of the window.
-    pub fn run_closing(
+    fn run_all(
         &self,
         asked: &Asked,
         interval: Duration,
-        mut watch: impl FnMut(&Outcome),
+        watch: &mut dyn FnMut(&Outcome),
         closed: &mut Closed<'_>,
     ) -> Result<Outcome> {
         if self.rate <= 0.0 || self.connections == 0 {
@@ -159,7 +180,7 @@ impl Load {
             bail!("a load needs something to ask for");
         }
         let mut client = Client::new(self, asked)?;
-        client.run(interval, &mut watch, closed)?;
+        client.run(interval, watch, closed)?;
         Ok(client.outcome)
     }
 }
@@ -199,18 +220,7 @@ impl<'a> Client<'a> {
             connections,
             waiting: VecDeque::new(),
             buffer: vec![0; 256 * 1024],
-            outcome: Outcome {
-                due: 0,
-                answered: 0,
-                failed: 0,
-                latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
-                bytes: 0,
-                backlog: 0,
-                connections: 0,
-                in_time: 0,
-                window: Duration::ZERO,
-                took: Duration::ZERO,
-            },
+            outcome: Outcome::new()?,
         };
         if !load.close {
             for index in 0..load.connections {
@@ -461,7 +471,7 @@ mod tests {
         let mut closed = Vec::new();
         let began = std::time::Instant::now();
         let outcome = slow
-            .run_closing(&slow.path(), Duration::MAX, |_| (), &mut || {
+            .run_closing(&slow.path(), &mut || {
                 closed.push(began.elapsed());
             })
             .unwrap();

@@ -3,7 +3,6 @@
 
 use super::{Closed, Outcome, answers::Answers};
 use anyhow::{Context, Result, bail};
-use hdrhistogram::Histogram;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
@@ -66,18 +65,7 @@ impl Sessions {
             asked: 0,
             buffer: vec![0; 256 << 10],
             last: Instant::now(),
-            outcome: Outcome {
-                due: 0,
-                answered: 0,
-                failed: 0,
-                latency: Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?,
-                bytes: 0,
-                backlog: 0,
-                connections: 0,
-                in_time: 0,
-                window: Duration::ZERO,
-                took: Duration::ZERO,
-            },
+            outcome: Outcome::new()?,
         };
         client.run(each as u64, closed)?;
         Ok(client.outcome)

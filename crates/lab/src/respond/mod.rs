@@ -46,29 +46,25 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
     }
     let pair = Pair::new(&plan.binary, plan.connections)?;
     let mut report = Report::default();
-    let mut kept = Kept::new(stop);
+    let mut kept = Kept::new(stop, &mut say);
     for round in 1..=plan.rounds {
         for (index, close) in [false, true].into_iter().enumerate() {
             let kind = if close { "close" } else { "keep-alive" };
             let doing = format!("round {round}: {kind}, nginx");
-            say(&doing);
             if let Some(rate) = kept.one(&doing, || pair.nginx(close, plan.window)) {
                 keep(&mut report.rates[index][0], round - 1, rate);
             }
             let doing = format!("round {round}: {kind}, responder");
-            say(&doing);
             if let Some(rate) = kept.one(&doing, || pair.responder(close, plan.window)) {
                 keep(&mut report.rates[index][1], round - 1, rate);
             }
         }
         let doing = format!("round {round}: cost of the program");
-        say(&doing);
         if let Some((most, least)) = kept.one(&doing, || pair.cost(plan.window)).flatten() {
             report.costs[0].push(most);
             report.costs[1].push(least);
         }
         let doing = format!("round {round}: a flood of SYNs");
-        say(&doing);
         let flooded = kept.one(&doing, || flood::measure(plan, &pair.world));
         report.floods.extend(flooded);
     }

@@ -1,7 +1,7 @@
 //! The account of a measurement: what every core did, what the programs that matter used, and what
 //! the engine says of itself.
 
-use super::cores::{Cores, Times};
+use super::cores::Cores;
 use super::run_time;
 use crate::outboard::{Counter, Outboard};
 use anyhow::Result;
@@ -116,28 +116,25 @@ impl Spent {
 
     /// What the whole machine used.
     pub fn machine(&self) -> Duration {
-        let cores = u32::try_from(self.cores.each.len()).unwrap_or(u32::MAX);
-        self.used(self.passed.saturating_mul(cores), self.cores.all)
+        Duration::from_secs_f64(self.cores.all.used(self.of_all_cores()))
+    }
+
+    /// Seconds of all cores together.
+    fn of_all_cores(&self) -> f64 {
+        self.passed.as_secs_f64() * self.cores.each.len() as f64
     }
 
     /// The part of all cores that was used, from 0 to 1.
     pub fn share_of_machine(&self) -> f64 {
-        let all = self.passed.as_secs_f64() * self.cores.each.len() as f64;
-        self.machine().as_secs_f64() / all.max(1e-9)
+        let all = self.of_all_cores();
+        self.cores.all.used(all) / all.max(1e-9)
     }
 
     /// The part of a core that was used, from 0 to 1; `None` if there is no such core.
     pub fn share_of_core(&self, core: usize) -> Option<f64> {
-        let used = self.used(self.passed, self.cores.core(core)?);
-        (!self.passed.is_zero()).then(|| used.as_secs_f64() / self.passed.as_secs_f64())
-    }
-
-    /// What is left of this time of cores if what they were idle and what was taken from them are
-    /// not in it. The kernel measures those two, where its tick stops on idle cores (NO_HZ), while
-    /// it samples by its tick for what cores were used.
-    fn used(&self, passed: Duration, times: Times) -> Duration {
-        let not_used = times.idle + times.io + times.steal;
-        passed.saturating_sub(Duration::from_secs_f64(not_used))
+        let passed = self.passed.as_secs_f64();
+        let times = self.cores.core(core)?;
+        (passed > 0.0).then(|| times.used(passed) / passed)
     }
 }
 

@@ -67,13 +67,22 @@ impl Times {
         self.user + self.nice + self.system + self.irq + self.softirq
     }
 
-    /// Parts of the seconds that have passed, in percent, by name, as the sources list them. What is idle or stolen is
-    /// known exactly; what is left of the time is divided as the tick has found it.
+    /// Of so many seconds of cores, those that were used: what is left if what they were idle and what was taken from
+    /// them are not in it. The kernel measures those two, where its tick stops on idle cores (NO_HZ), while it samples
+    /// by its tick for what cores were used.
+    pub fn used(&self, passed: f64) -> f64 {
+        (passed - self.idle - self.io - self.steal).max(0.0)
+    }
+
+    /// Parts of the seconds that have passed, in percent, by name, as the sources list them. What was
+    /// [used](Self::used) is divided as the tick has found it.
     pub fn shares(&self, passed: f64) -> [(&'static str, f64); 8] {
         let passed = passed.max(f64::MIN_POSITIVE);
-        let left = (passed - self.idle - self.io - self.steal).max(0.0);
         let busy = self.busy();
-        let found = if busy > 0.0 { left / busy } else { 0.0 };
+        let found = match busy > 0.0 {
+            true => self.used(passed) / busy,
+            false => 0.0,
+        };
         [
             ("usr", self.user * found),
             ("sys", self.system * found),

@@ -140,7 +140,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         connections: plan.connections,
         notes: Vec::new(),
     };
-    let mut kept = Kept::new(stop);
+    let mut kept = Kept::new(stop, &mut say);
     for round in 0..plan.rounds {
         let mut at = 0;
         for case in &CASES {
@@ -151,7 +151,6 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
                     plan.rounds,
                     case.name
                 );
-                say(&doing);
                 if round == 0 {
                     report.series.push(Series {
                         case: case.name,

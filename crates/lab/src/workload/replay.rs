@@ -59,9 +59,10 @@ impl Replay {
         let mut seconds = Vec::new();
         let mut bytes = 0;
         for logged in &log.requests {
-            let grown = match (logged.status, objects.get(logged.path.as_str())) {
+            let object = objects.get(logged.path.as_str()).copied();
+            let grown = match (logged.status, object) {
                 (404, _) => 0,
-                (_, Some(&object)) => logged.bytes.saturating_sub(replay.files[object].size),
+                (_, Some(object)) => logged.bytes.saturating_sub(replay.files[object].size),
                 (_, None) => logged.bytes,
             };
             let fits = logged.bytes <= LARGEST && bytes + grown <= MOST;
@@ -69,33 +70,27 @@ impl Replay {
                 replay.left_out += 1;
                 continue;
             }
-            // What is known already can always be asked for again.
-            let object = objects.get(logged.path.as_str()).copied();
-            let is_known = match logged.status {
-                404 => known.contains_key(&Request::Missing),
-                304 => object.is_some_and(|at| known.contains_key(&Request::Unchanged(at))),
-                _ => object.is_some_and(|at| known.contains_key(&Request::Object(at))),
+            // A new object is the next.
+            let number = object.unwrap_or(replay.files.len());
+            let request = match logged.status {
+                404 => Request::Missing,
+                304 => Request::Unchanged(number),
+                _ => Request::Object(number),
             };
-            if !is_known && known.len() >= most {
+            // What is known already can always be asked for again.
+            if !known.contains_key(&request) && known.len() >= most {
                 replay.too_many += 1;
                 continue;
             }
-            let request = if logged.status == 404 {
-                Request::Missing
-            } else {
-                let object = *objects.entry(&logged.path).or_insert_with(|| {
-                    let name = replay.files.len().to_string();
+            if request != Request::Missing {
+                if object.is_none() {
+                    objects.insert(&logged.path, number);
+                    let name = number.to_string();
                     replay.files.push(File { name, size: 0 });
-                    replay.files.len() - 1
-                });
-                bytes += grown;
-                replay.files[object].size += grown;
-                if logged.status == 304 {
-                    Request::Unchanged(object)
-                } else {
-                    Request::Object(object)
                 }
-            };
+                bytes += grown;
+                replay.files[number].size += grown;
+            }
             let next = known.len() as u16;
             let index = *known.entry(request.clone()).or_insert_with(|| {
                 replay.requests.push(request);

@@ -199,7 +199,7 @@ impl Bench for Variants {
         let load = load(close, rates[usize::from(!close)], at.window);
         let asked = server.asked(size, close);
         let (outcome, cost) = server.account_closing(|closed| {
-            let asking = || load.run_closing(&asked, Duration::MAX, |_| (), closed);
+            let asking = || load.run_closing(&asked, closed);
             server.bed.on_client(asking)
         })?;
         web::told(&outcome, &cost, at.subject, sample)
