@@ -81,6 +81,9 @@ impl Once {
     /// The interest in a listener is set, or set again. `kernel` does so in the kernel's part, and then `ours` in that of
     /// ours, with the data that they are given: both before anybody else sets it, or the parts would have different tags,
     /// and what one of them reports would not be told.
+    ///
+    /// # Errors
+    /// What `kernel` returns; then nothing is changed.
     pub fn set(
         &self,
         listener: &Arc<()>,
@@ -90,23 +93,19 @@ impl Once {
     ) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         let is_once = wanted.events & Readiness::ONESHOT.0 != 0;
-        if !is_once || !self.may_tag.load(Ordering::Relaxed) {
-            kernel(wanted.data)?;
-            state.forget(listener, wanted.fd);
-            ours(wanted.data);
-            return Ok(());
-        }
-        let tag = state.unused_tag();
-        // By another's lock: who is told of it asks here what it is.
-        kernel(tag)?;
+        let has_tag = is_once && self.may_tag.load(Ordering::Relaxed);
+        let tag = has_tag.then(|| state.unused_tag());
+        let data = tag.unwrap_or(wanted.data);
+        // Who is told of a tag by then asks here what it is, and waits.
+        kernel(data)?;
         state.forget(listener, wanted.fd);
-        state.shots.push(Shot {
+        state.shots.extend(tag.map(|tag| Shot {
             tag,
             wanted,
             listener: Arc::downgrade(listener),
             is_left: true,
-        });
-        ours(tag);
+        }));
+        ours(data);
         Ok(())
     }
 

@@ -20,5 +20,5 @@ mod wait;
 pub use control::{control, made, move_back, move_watches};
 pub use inherited::{look, look_blindly};
 pub use leaving::{note, show, unshow};
-pub use opening::{all_open, opens};
+pub use opening::{all_open, opens_number};
 pub use wait::wait;

@@ -109,12 +109,6 @@ pub fn forget(actions: *const posix_spawn_file_actions_t) {
     }
 }
 
-/// libc is about to start a program by itself, or this library in its place: what that finds in epoll sets is to be what
-/// was put there.
-pub fn will_start() {
-    epoll::all_open();
-}
-
 /// Whether a program that is started now has connections of the engine's.
 pub fn takes_along() -> bool {
     session::current().is_some()
@@ -160,13 +154,7 @@ unsafe fn taking_along(
     }
     let named = named(actions);
     epoll::all_open();
-    for fd in &named {
-        if let Some(held) = table::get(*fd)
-            && let Some(set) = held.epoll()
-        {
-            epoll::opens(set);
-        }
-    }
+    named.iter().copied().for_each(epoll::opens_number);
     // SAFETY: as the caller promises.
     let extended = unsafe { exec::extend(environment, &named) };
     let environment = extended.as_ref().map_or(environment, |list| list.as_ptr());

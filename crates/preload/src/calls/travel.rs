@@ -198,11 +198,8 @@ pub unsafe fn carries(message: *const msghdr) -> bool {
         && unsafe { rights(message) }.fold(false, |carries, at| {
             // SAFETY: within the list.
             let fd = unsafe { at.read_unaligned() };
-            let held = table::get(fd);
-            if let Some(set) = held.as_ref().and_then(|held| held.epoll()) {
-                epoll::opens(set);
-            }
-            carries | held.is_some_and(|held| held.stream().is_some())
+            epoll::opens_number(fd);
+            carries | table::get(fd).is_some_and(|held| held.stream().is_some())
         })
 }
 

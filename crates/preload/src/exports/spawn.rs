@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_char, c_int};
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
 use super::{exports, points};
-use crate::calls::{enter, spawn};
+use crate::calls::{enter, epoll, spawn};
 use crate::kernel::next::{next, next_unwinding};
 
 exports! {
@@ -89,11 +89,12 @@ exports! {
 
 points! {
     fn system(command: *const c_char) -> c_int {
-        spawn::will_start();
         if !command.is_null() && spawn::takes_along() {
             // SAFETY: the program gives a string.
             return unsafe { spawn::system(command) };
         }
+        // libc starts it by itself, out of sight.
+        epoll::all_open();
         next_unwinding!(system(command => *const c_char) -> c_int, -1)
     }
 

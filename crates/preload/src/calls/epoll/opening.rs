@@ -1,5 +1,6 @@
 //! Sets that other processes come to have: by a fork, through exec, or in a message.
 
+use core::ffi::c_int;
 use std::sync::Arc;
 
 use host::one_shot::Wanted;
@@ -27,13 +28,16 @@ pub fn opens(set: &Arc<Set>) {
     });
 }
 
+/// As [`opens`], of the set with this number, if it is one.
+pub fn opens_number(number: c_int) {
+    if let Some(held) = table::get(number)
+        && let Some(set) = held.epoll()
+    {
+        opens(set);
+    }
+}
+
 /// As [`opens`], of all that stay open in the program that is executed.
 pub fn all_open() {
-    for number in numbers::staying_open(|held| held.epoll().is_some()) {
-        if let Some(held) = table::get(number)
-            && let Some(set) = held.epoll()
-        {
-            opens(set);
-        }
-    }
+    numbers::staying_open(|held| held.epoll().is_some()).for_each(opens_number);
 }
