@@ -6,13 +6,13 @@ mod native_programs;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use lab::outboard::{Outboard, total};
 use lab::{Side, World};
-use native_programs::{capi, compile, library, run};
+use native_programs::{capi, compile, library, link, run};
 
 /// How long anything may take before it counts as a hang.
 const HANG: Duration = Duration::from_secs(60);
@@ -35,6 +35,17 @@ fn echo(mut stream: TcpStream) {
         }
     }
     stream.shutdown(Shutdown::Write).expect("an end");
+}
+
+/// A private network, and a program in it; `None`, said aloud, where a test of that name cannot be made.
+fn built(test: &str, source: &str) -> Option<(World, PathBuf)> {
+    let library = library()?;
+    if lab::skip_without(test, &["cc"]) {
+        return None;
+    }
+    let world = World::new().expect("a private network");
+    let program = compile(&world, &library, source);
+    Some((world, program))
 }
 
 /// Runs the program on the server's side against an echo on the client's: with `words`, of which
@@ -92,12 +103,9 @@ fn converse(
 #[test]
 fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
     let test = "every_call_does_the_same_on_the_engine_and_on_the_kernel";
-    let Some(library) = library() else { return };
-    if lab::skip_without(test, &["cc"]) {
+    let Some((world, program)) = built(test, "tests/conformance.c") else {
         return;
-    }
-    let world = World::new().expect("a private network");
-    let program = compile(&world, &library, "tests/conformance.c");
+    };
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let converse = |how, mode, offloaded| {
         let offloaded = if offloaded { "1" } else { "0" };
@@ -123,12 +131,9 @@ fn every_call_does_the_same_on_the_engine_and_on_the_kernel() {
 #[test]
 fn who_wants_the_engine_alone_has_it_wherever_new_connections_are_placed() {
     let test = "who_wants_the_engine_alone_has_it_wherever_new_connections_are_placed";
-    let Some(library) = library() else { return };
-    if lab::skip_without(test, &["cc"]) {
+    let Some((world, program)) = built(test, "tests/conformance.c") else {
         return;
-    }
-    let world = World::new().expect("a private network");
-    let program = compile(&world, &library, "tests/conformance.c");
+    };
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let engine = outboard.start_engine_with(&world, "placement = \"kernel\"\n");
     let words = ["listen", "engine", "AT", "1"];
@@ -140,24 +145,18 @@ fn who_wants_the_engine_alone_has_it_wherever_new_connections_are_placed() {
 #[test]
 fn a_programs_own_memory_is_registered_on_the_engine_and_on_the_kernel() {
     let test = "a_programs_own_memory_is_registered_on_the_engine_and_on_the_kernel";
-    let Some(library) = library() else { return };
-    if lab::skip_without(test, &["cc"]) {
+    let Some((world, program)) = built(test, "tests/memfd.c") else {
         return;
-    }
-    let world = World::new().expect("a private network");
-    let program = compile(&world, &library, "tests/memfd.c");
+    };
     converses_in(&["engine", "any"], &world, &program);
 }
 
 #[test]
 fn a_child_frees_what_it_has_of_its_parents_which_ends_nothing() {
     let test = "a_child_frees_what_it_has_of_its_parents_which_ends_nothing";
-    let Some(library) = library() else { return };
-    if lab::skip_without(test, &["cc"]) {
+    let Some((world, program)) = built(test, "tests/forks.c") else {
         return;
-    }
-    let world = World::new().expect("a private network");
-    let program = compile(&world, &library, "tests/forks.c");
+    };
     converses_in(&["any"], &world, &program);
 }
 
@@ -182,12 +181,9 @@ fn converses_in(modes: &[&str], world: &World, program: &Path) {
 #[test]
 fn queues_are_told_apart_and_so_are_threads_in_one() {
     let test = "queues_are_told_apart_and_so_are_threads_in_one";
-    let Some(library) = library() else { return };
-    if lab::skip_without(test, &["cc"]) {
+    let Some((world, program)) = built(test, "tests/queues.c") else {
         return;
-    }
-    let world = World::new().expect("a private network");
-    let program = compile(&world, &library, "tests/queues.c");
+    };
     let said = world.program(Side::Server, &program).output();
     assert_eq!(said.expect("a program").trim(), "all as outboard.h says");
 }
@@ -232,12 +228,9 @@ fn misbehave(listener: &TcpListener, pairs: usize) {
 #[test]
 fn full_buffers_and_resets_are_told_the_same_on_the_engine_and_on_the_kernel() {
     let test = "full_buffers_and_resets_are_told_the_same_on_the_engine_and_on_the_kernel";
-    let Some(library) = library() else { return };
-    if lab::skip_without(test, &["cc"]) {
+    let Some((world, program)) = built(test, "tests/ends.c") else {
         return;
-    }
-    let world = World::new().expect("a private network");
-    let program = compile(&world, &library, "tests/ends.c");
+    };
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let at = SocketAddr::from((World::address(Side::Client, BOTH[0]), PORT));
     let converse = |mode: &str, offloaded: &str| {
@@ -265,12 +258,9 @@ fn full_buffers_and_resets_are_told_the_same_on_the_engine_and_on_the_kernel() {
 #[test]
 fn a_program_gets_what_socket_calls_give_it_on_the_engine_and_on_the_kernel() {
     let test = "a_program_gets_what_socket_calls_give_it_on_the_engine_and_on_the_kernel";
-    let Some(library) = library() else { return };
-    if lab::skip_without(test, &["cc"]) {
+    let Some((world, program)) = built(test, "tests/against.c") else {
         return;
-    }
-    let world = World::new().expect("a private network");
-    let program = compile(&world, &library, "tests/against.c");
+    };
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let says = |mode: &str, way: &str, like: IpAddr| {
         let at = SocketAddr::from((World::address(Side::Client, like), PORT));
@@ -453,33 +443,16 @@ fn a_cpp_program_is_linked_and_runs() {
         file
     });
     let program = world.scratch().join("cpp");
-    run(Command::new("c++")
-        .args([
-            "-std=c++17",
-            "-Wall",
-            "-Wextra",
-            "-Wpedantic",
-            "-Werror",
-            "-I",
-        ])
-        .arg(capi().join("include"))
-        .args(files)
-        .arg(library)
-        .arg("-o")
-        .arg(&program)
-        .args(["-lpthread", "-ldl", "-lm", "-lgcc_s"]));
+    link(("c++", "-std=c++17"), &files, &library, &program);
     run(&mut Command::new(program));
 }
 
 #[test]
 fn the_papers_calls_are_there() {
     let test = "the_papers_calls_are_there";
-    let Some(library) = library() else { return };
-    if lab::skip_without(test, &["cc"]) {
+    let Some((world, program)) = built(test, "tests/tcps.c") else {
         return;
-    }
-    let world = World::new().expect("a private network");
-    let program = compile(&world, &library, "tests/tcps.c");
+    };
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let converse = || {
         for how in ["listen", "connect"] {

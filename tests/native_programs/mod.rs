@@ -31,25 +31,33 @@ pub fn run(command: &mut Command) {
     assert!(output.status.success() && said.is_empty(), "{said}");
 }
 
+/// Makes `program` of these sources and the library, without a warning.
+pub fn link(
+    (compiler, standard): (&str, &str),
+    sources: &[PathBuf],
+    library: &Path,
+    program: &Path,
+) {
+    run(Command::new(compiler)
+        .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
+        .arg(capi().join("include"))
+        .args(sources)
+        .arg(library)
+        .arg("-o")
+        .arg(program)
+        .args(["-lpthread", "-ldl", "-lm", "-lgcc_s"]));
+}
+
 /// A program of the C interface's folder, in `world`'s scratch folder.
 pub fn compile(world: &World, library: &Path, source: &str) -> PathBuf {
     let name = Path::new(source).file_stem().expect("a file's name");
     let program = world.scratch().join(name);
-    run(Command::new("cc")
-        .args([
-            "-std=c99",
-            "-Wall",
-            "-Wextra",
-            "-Wpedantic",
-            "-Werror",
-            "-I",
-        ])
-        .arg(capi().join("include"))
-        .arg(capi().join(source))
-        .arg(library)
-        .arg("-o")
-        .arg(&program)
-        .args(["-lpthread", "-ldl", "-lm", "-lgcc_s"]));
+    link(
+        ("cc", "-std=c99"),
+        &[capi().join(source)],
+        library,
+        &program,
+    );
     program
 }
 

@@ -204,19 +204,24 @@ fn a_socket_that_is_not_lent_is_not_closed_by_the_worker() {
     }
 }
 
+/// Of a connection that there never was.
+fn breach() -> Submission {
+    Submission::Consumed {
+        conn: queue_pair::ConnRef {
+            index: 9,
+            generation: 9,
+        },
+        total: 1,
+    }
+}
+
 #[test]
 fn a_socket_of_a_session_that_is_over_is_not_closed_by_the_worker() {
     // It ends before the request is taken, or by what comes before it.
     for ended in [true, false] {
         let mut world = World::new();
         let mut host = world.attach(None);
-        host.submit(Submission::Consumed {
-            conn: queue_pair::ConnRef {
-                index: 9,
-                generation: 9,
-            },
-            total: 1,
-        });
+        host.submit(breach());
         let local = shows(&mut world, &mut host, "0.0.0.0:0");
         if ended {
             world.worker.turn(world.now);
@@ -251,13 +256,7 @@ fn a_file_of_a_session_that_is_over_is_not_closed_by_the_worker() {
     for ended in [true, false] {
         let mut world = World::new();
         let mut host = world.attach(None);
-        host.submit(Submission::Consumed {
-            conn: queue_pair::ConnRef {
-                index: 9,
-                generation: 9,
-            },
-            total: 1,
-        });
+        host.submit(breach());
         let name = format!("refused-{}-{ended}", std::process::id());
         let fds: Fds = [memory_file(&name)].into_iter().collect();
         host.channel.send(&Request::File, fds).expect("sent");

@@ -26,6 +26,15 @@ fn kept(world: &mut World) -> Vec<(Moment, u64)> {
     all.iter().map(|it| (it.moment, it.bytes)).collect()
 }
 
+/// What becomes of a send, in its order.
+const EACH: [Moment; 5] = [
+    Moment::Taken,
+    Moment::Built,
+    Moment::Handed,
+    Moment::Acknowledged,
+    Moment::ToldAcknowledged,
+];
+
 #[test]
 fn a_send_is_followed_to_its_end() {
     let mut world = World::new();
@@ -38,18 +47,11 @@ fn a_send_is_followed_to_its_end() {
         host.send(conn, &[7; 64], 0);
         world.pass(Duration::from_millis(50));
     }
-    let each = [
-        Moment::Taken,
-        Moment::Built,
-        Moment::Handed,
-        Moment::Acknowledged,
-        Moment::ToldAcknowledged,
-    ];
     let all = traced(&mut world);
     let found: Vec<_> = all.iter().map(|it| (it.moment, it.bytes)).collect();
     let expected: Vec<_> = [64, 128]
         .iter()
-        .flat_map(|bytes| each.map(|moment| (moment, *bytes)))
+        .flat_map(|bytes| EACH.map(|moment| (moment, *bytes)))
         .collect();
     assert_eq!(found, expected, "two, and not the third");
     assert!(all.is_sorted_by_key(|it| it.at));
@@ -108,14 +110,7 @@ fn what_the_connection_had_not_sent_before_is_not_of_them() {
     assert_eq!(world.ask_once(&Request::Trace { sends: 1 }), Reply::Done);
     host.send(conn, &[7; 64], 0);
     world.pass(Duration::from_millis(500));
-    let each = [
-        Moment::Taken,
-        Moment::Built,
-        Moment::Handed,
-        Moment::Acknowledged,
-        Moment::ToldAcknowledged,
-    ];
-    assert_eq!(kept(&mut world), each.map(|moment| (moment, 64)));
+    assert_eq!(kept(&mut world), EACH.map(|moment| (moment, 64)));
 }
 
 #[test]
