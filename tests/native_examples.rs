@@ -13,8 +13,9 @@ use native_programs::{compile, example, library};
 
 /// How long anything may take before it counts as a hang.
 const HANG: Duration = Duration::from_secs(60);
+const ORIGIN: u16 = 6999;
+/// That of the first program; the others are above.
 const PORT: u16 = 7000;
-const ORIGIN: u16 = 7001;
 
 /// Does `talk` on the client's side with each of `programs` on the server's side, without an engine
 /// and with one. `further` are the words after the program's address.
@@ -25,10 +26,13 @@ fn on_both(
     talk: impl Fn(SocketAddr) + Sync,
 ) {
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), world);
-    let at = SocketAddr::from((Side::Server.ipv4(), PORT));
     let log = world.scratch().join("program.log");
-    let converse = || {
-        for (program, words) in programs {
+    // Each has a port of its own: an engine hears a little later that a program was killed, and answers at
+    // its port until then.
+    let mut ports = PORT..;
+    let mut converse = || {
+        for ((program, words), port) in programs.iter().zip(&mut ports) {
+            let at = SocketAddr::from((Side::Server.ipv4(), port));
             let mut server = world
                 .program(Side::Server, program)
                 .env("OUTBOARD_SOCKET", outboard.socket())
@@ -37,7 +41,7 @@ fn on_both(
                 .start()
                 .expect("a server");
             server
-                .wait_until(HANG, || world.is_reached(at) && outboard.takes(PORT))
+                .wait_until(HANG, || world.is_reached(at) && outboard.takes(port))
                 .expect("a server that listens");
             world
                 .on(Side::Client, || {
