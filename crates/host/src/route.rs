@@ -14,6 +14,7 @@ const NLM_F_REQUEST: u16 = 1;
 const RTA_DST: u16 = 1;
 const RTA_SRC: u16 = 2;
 const RTA_OIF: u16 = 4;
+const RTM_F_FIB_MATCH: u32 = 0x2000;
 /// The destination is one of this machine's own addresses.
 const RTN_LOCAL: u8 = 2;
 /// It is that of several machines, to which TCP connects nobody.
@@ -47,16 +48,37 @@ pub(crate) fn to(
     if remote.ip().is_multicast() {
         return Err(Errno::NETUNREACH);
     }
+    let question = question(remote, local.map(|local| local.ip()), interface);
+    let mut answer = [0; ROOM];
+    read(ask(&question, &mut answer)?)
+}
+
+/// The index of the interface that has an address of this machine's. 0: it is none of this machine's.
+///
+/// # Errors
+/// As for [`to`].
+pub(crate) fn holder(own: IpAddr) -> Result<u32, Errno> {
+    let mut question = question(SocketAddr::new(own, 0), None, 0);
+    // The entry itself, rather than the way by it, which is over the loopback interface.
+    question[HEADER + 8..HEADERS].copy_from_slice(&RTM_F_FIB_MATCH.to_ne_bytes());
+    let mut answer = [0; ROOM];
+    let answer = ask(&question, &mut answer)?;
+    match route_type(answer)? {
+        RTN_LOCAL => interface_of(answer),
+        _ => Ok(0),
+    }
+}
+
+/// What the kernel answers.
+fn ask<'a>(question: &[u8], answer: &'a mut [u8; ROOM]) -> Result<&'a [u8], Errno> {
     let flags = SocketFlags::CLOEXEC;
     // NETLINK_ROUTE is protocol 0.
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
     let kernel = SocketAddrNetlink::new(0, 0);
-    let question = question(remote, local.map(|local| local.ip()), interface);
-    rustix::net::sendto(&socket, &question, SendFlags::empty(), &kernel)?;
-    let mut answer = [0; ROOM];
+    rustix::net::sendto(&socket, question, SendFlags::empty(), &kernel)?;
     // The kernel answers within the call that asks.
     let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
-    read(answer.get(..length).unwrap_or_default())
+    Ok(answer.get(..length).unwrap_or_default())
 }
 
 fn question(remote: SocketAddr, local: Option<IpAddr>, interface: u32) -> Vec<u8> {
@@ -102,30 +124,43 @@ fn question(remote: SocketAddr, local: Option<IpAddr>, interface: u32) -> Vec<u8
 }
 
 fn read(answer: &[u8]) -> Result<Way, Errno> {
-    let u16_at = |at: usize| Some(u16::from_ne_bytes(answer.get(at..at + 2)?.try_into().ok()?));
-    let u32_at = |at: usize| Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?));
-    let wrong = Errno::PROTO;
-    match u16_at(4).ok_or(wrong)? {
+    match route_type(answer)? {
+        RTN_LOCAL => Ok(Way::Here),
+        RTN_BROADCAST | RTN_MULTICAST => Err(Errno::NETUNREACH),
+        _ => interface_of(answer).map(Way::By),
+    }
+}
+
+/// What kind of route an answer is about (`RTN_LOCAL` and others).
+fn route_type(answer: &[u8]) -> Result<u8, Errno> {
+    match u16_at(answer, 4).ok_or(Errno::PROTO)? {
         NLMSG_ERROR => {
-            let error = u32_at(HEADER).ok_or(wrong)? as i32;
-            return Err(Errno::from_raw_os_error(error.saturating_neg()));
+            let error = u32_at(answer, HEADER).ok_or(Errno::PROTO)? as i32;
+            Err(Errno::from_raw_os_error(error.saturating_neg()))
         }
-        RTM_NEWROUTE => {}
-        _ => return Err(wrong),
+        RTM_NEWROUTE => answer.get(HEADER + 7).copied().ok_or(Errno::PROTO),
+        _ => Err(Errno::PROTO),
     }
-    match *answer.get(HEADER + 7).ok_or(wrong)? {
-        RTN_LOCAL => return Ok(Way::Here),
-        RTN_BROADCAST | RTN_MULTICAST => return Err(Errno::NETUNREACH),
-        _ => {}
-    }
+}
+
+/// The interface that a route names.
+fn interface_of(answer: &[u8]) -> Result<u32, Errno> {
     let mut at = HEADERS;
-    while let (Some(length), Some(kind)) = (u16_at(at), u16_at(at + 2)) {
+    while let (Some(length), Some(kind)) = (u16_at(answer, at), u16_at(answer, at + 2)) {
         if kind == RTA_OIF {
-            return u32_at(at + 4).map(Way::By).ok_or(wrong);
+            return u32_at(answer, at + 4).ok_or(Errno::PROTO);
         }
         at += usize::from(length.max(4)).next_multiple_of(4);
     }
-    Err(wrong)
+    Err(Errno::PROTO)
+}
+
+fn u16_at(answer: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(answer.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(answer: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?))
 }
 
 #[cfg(test)]
@@ -135,6 +170,19 @@ mod tests {
     #[test]
     fn own_addresses_are_here() {
         assert_eq!(to("127.0.0.1:80".parse().unwrap(), None, 0), Ok(Way::Here));
+    }
+
+    #[test]
+    fn an_address_is_its_interfaces() {
+        for own in ["127.0.0.1", "127.8.9.10", "::1"] {
+            // The loopback interface is the first of every network namespace.
+            assert_eq!(holder(own.parse().unwrap()), Ok(1), "{own}");
+        }
+        // For documentation only (RFC 5737): at most there is a way to it.
+        assert!(matches!(
+            holder("192.0.2.1".parse().unwrap()),
+            Ok(0) | Err(Errno::NETUNREACH)
+        ));
     }
 
     #[test]
