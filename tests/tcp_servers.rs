@@ -179,7 +179,7 @@ fn each_variant_of_the_web_server_answers_the_bytes_that_are_asked_for() {
     let site = world.site(&files).unwrap();
     std::fs::create_dir(site.join("a directory")).unwrap();
     let engine = outboard.start_engine(&world, None).unwrap();
-    let variants: [&[&str]; 9] = [
+    let variants: [&[&str]; 12] = [
         &["kernel"],
         &["kernel", "--piece", "4096"],
         &["synchronous"],
@@ -188,7 +188,17 @@ fn each_variant_of_the_web_server_answers_the_bytes_that_are_asked_for() {
         &["asynchronous-registered"],
         &["asynchronous-registered", "--eager", "64"],
         &["asynchronous-registered", "--setup"],
-        &["asynchronous-registered", "--setup", "--eager", "64"],
+        &["asynchronous-registered", "--receive", "pull"],
+        &["asynchronous-registered", "--receive", "push"],
+        &["kernel", "--receive", "push"],
+        &[
+            "asynchronous-registered",
+            "--setup",
+            "--eager",
+            "64",
+            "--receive",
+            "pull",
+        ],
     ];
     for (variant, port) in variants.iter().zip(7_080..) {
         let at = SocketAddr::from((Side::Server.ipv4(), port));

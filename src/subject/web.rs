@@ -3,6 +3,7 @@
 //! have no Date.
 
 mod args;
+mod receive;
 mod server;
 mod site;
 

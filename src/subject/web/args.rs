@@ -25,6 +25,20 @@ pub struct Args {
     /// Set a connection up in the step that accepts it, and take its first data along
     #[arg(long)]
     pub(super) setup: bool,
+    /// How requests are received
+    #[arg(long, default_value = "copying")]
+    pub(super) receive: Receive,
+}
+
+/// How requests are received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Receive {
+    /// The library copies what has come.
+    Copying,
+    /// From where the engine has put what has come (pull).
+    Pull,
+    /// Into posted buffers (push).
+    Push,
 }
 
 /// How answers are sent.

@@ -1,6 +1,7 @@
 //! The server: one thread, which takes what has happened and does what that allows.
 
 use super::args::{Args, Way};
+use super::receive::{Receiver, Took};
 use super::site::{Answer, Site, Then};
 use crate::serve::request::{self, MAX_HEAD, Method, Refused, Request};
 use anyhow::{Context as _, Result};
@@ -19,7 +20,7 @@ pub struct Server {
     queue: Queue,
     listener: Handle,
     connections: HashMap<Handle, Connection>,
-    buffer: Vec<u8>,
+    receiver: Receiver,
     /// What happened while a send was waited for.
     happened: VecDeque<Event>,
     // Last: it outlives what was made in it.
@@ -46,6 +47,7 @@ impl Server {
     pub fn new(args: &Args) -> Result<Self> {
         let context = Context::attach("default", "subject", args.way.mode())?;
         let site = Site::read(&args.site, &context, args.way)?;
+        let receiver = Receiver::new(args.receive, &context)?;
         let mut queue = context.queue()?;
         let listener = queue.listen(args.at, BACKLOG, 0)?;
         queue.set(listener, Setting::EagerAccept(args.eager))?;
@@ -57,7 +59,7 @@ impl Server {
             queue,
             listener,
             connections: HashMap::new(),
-            buffer: vec![0; MAX_HEAD],
+            receiver,
             happened: VecDeque::new(),
             _context: context,
         })
@@ -76,6 +78,10 @@ impl Server {
                 match event.kind {
                     Kind::Accept => self.accept()?,
                     Kind::Receive | Kind::Room => self.go_on(event.handle)?,
+                    Kind::Placed | Kind::Filled => {
+                        self.receiver.put(&mut self.queue, &event);
+                        self.go_on(event.handle)?;
+                    }
                     Kind::End => self.end(event.handle),
                     _ => {}
                 }
@@ -110,6 +116,7 @@ impl Server {
                 // A connection that is over already says so by its events.
                 let _ = self.queue.set(handle, no_delay);
             }
+            self.receiver.accepted(&mut self.queue, handle)?;
             self.go_on(handle)?;
         }
     }
@@ -124,10 +131,10 @@ impl Server {
                         return Ok(());
                     }
                 }
-                Next::Receive => match self.queue.recv(handle, &mut self.buffer) {
-                    Ok(read @ 1..) => connection.take(&self.buffer[..read]),
-                    Err(Errno::AGAIN) => return Ok(()),
-                    Ok(_) | Err(_) => self.end(handle),
+                Next::Receive => match self.receiver.take(&mut self.queue, handle)? {
+                    Took::Bytes(bytes) => connection.take(bytes),
+                    Took::Nothing => return Ok(()),
+                    Took::End => self.end(handle),
                 },
             }
         }
@@ -185,8 +192,7 @@ impl Server {
 
     fn end(&mut self, handle: Handle) {
         if self.connections.remove(&handle).is_some() {
-            // It is there, since we have it.
-            let _ = self.queue.close(handle);
+            self.receiver.close(&mut self.queue, handle);
         }
     }
 }

@@ -16,11 +16,13 @@ use std::time::Duration;
 pub const NGINX: &str = "nginx on the kernel";
 pub const INTERPOSED: &str = "nginx on the engine";
 pub const KERNEL: &str = "kernel sockets";
+pub const PULL: &str = "eager receive, pull";
+pub const PUSH: &str = "eager receive, push";
 pub const EAGER: &str = "eager accept";
 pub const SETUP: &str = "set-up with accept";
 pub const ALL: &str = "all together";
 /// What a report calls each, and how our server is told of it; nginx is told nothing.
-pub const SUBJECTS: [(&str, &[&str]); 10] = [
+pub const SUBJECTS: [(&str, &[&str]); 12] = [
     (NGINX, &[]),
     (INTERPOSED, &[]),
     (KERNEL, &["kernel"]),
@@ -28,9 +30,21 @@ pub const SUBJECTS: [(&str, &[&str]); 10] = [
     (SYNCHRONOUS_REGISTERED.0, &[SYNCHRONOUS_REGISTERED.1]),
     (ASYNCHRONOUS.0, &[ASYNCHRONOUS.1]),
     (REGISTERED.0, &[REGISTERED.1]),
+    (PULL, &[REGISTERED.1, "--receive", "pull"]),
+    (PUSH, &[REGISTERED.1, "--receive", "push"]),
     (EAGER, &[REGISTERED.1, "--eager", "64"]),
     (SETUP, &[REGISTERED.1, "--setup"]),
-    (ALL, &[REGISTERED.1, "--eager", "64", "--setup"]),
+    (
+        ALL,
+        &[
+            REGISTERED.1,
+            "--eager",
+            "64",
+            "--setup",
+            "--receive",
+            "pull",
+        ],
+    ),
 ];
 /// What they are.
 pub const VARIANTS: &str = "The other subjects are one server of the lab's own, of one thread, which holds its files \
@@ -39,8 +53,10 @@ pub const VARIANTS: &str = "The other subjects are one server of the lab's own, 
     returns, and the server goes on, when the engine has handed all of it to the wire. The source's engine had it copied \
     by the send call of its own kernel then, and did not wait for the peer's window; its Sync is from registered memory, \
     and its Sock copies. Asynchronous sends are waited for by nobody. Both copy, unless they are from registered memory. \
-    Eager accept (64 connections are handed over before one is accepted) and set-up with accept (options and first data \
-    in the same step) are asynchronous and from registered memory; all together is both of them.";
+    The others are asynchronous and from registered memory. Eager receive: a request is looked at where the engine has \
+    put it (pull), or has been put into a posted buffer (push); the server copies it all the same, since it understands \
+    none that another could change. Eager accept: 64 connections are handed over before one is accepted. Set-up with \
+    accept: options and first data in the same step. All together is pull and both of these.";
 
 /// Bytes of the files of one size together, which no core has in a cache of its own, and files at most.
 const SET: usize = 8 << 20;
@@ -249,7 +265,7 @@ end
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, EAGER, REGISTERED, SETUP, SUBJECTS, count};
+    use super::{ALL, EAGER, PULL, REGISTERED, SETUP, SUBJECTS, count};
 
     #[test]
     fn all_together_is_what_the_others_are() {
@@ -257,8 +273,11 @@ mod tests {
             let known = SUBJECTS.iter().find(|(known, _)| *known == name);
             known.unwrap().1.to_vec()
         };
-        let further = words(SETUP)[1..].to_vec();
-        assert_eq!(words(ALL), [words(EAGER), further].concat());
+        let further = |name: &str| words(name)[1..].to_vec();
+        assert_eq!(
+            words(ALL),
+            [words(EAGER), further(SETUP), further(PULL)].concat()
+        );
         assert_eq!(words(ALL)[..1], words(REGISTERED.0));
     }
 

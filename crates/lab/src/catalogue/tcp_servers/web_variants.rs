@@ -8,7 +8,7 @@ use super::super::web::{
 };
 use super::super::wrk;
 use super::super::{Entry, Extent, Setup};
-use super::web_server::{ALL, Beds, EAGER, KERNEL, SETUP, SUBJECTS, VARIANTS};
+use super::web_server::{ALL, Beds, EAGER, KERNEL, PULL, SETUP, SUBJECTS, VARIANTS};
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -94,6 +94,14 @@ fn declare(extent: Extent) -> Experiment {
             Bound::AtMost(1.05),
         ),
         claim(
+            "Eager receive brings it nothing",
+            "section 6.4.2",
+            CLOSE,
+            PULL,
+            REGISTERED.0,
+            Bound::AtMost(1.05),
+        ),
+        claim(
             "All together brings it nothing beyond sends that nobody waits for",
             "section 6.4.2",
             CLOSE,
@@ -143,7 +151,7 @@ fn declare(extent: Extent) -> Experiment {
         title: "A web server in each variant".into(),
         question: "What is each way of sending and accepting worth to a web server? In 001 a full server answered 7 % \
             more in sends of 4 KB and 22 % more in sends of 16 KB when its sends waited for the engine, 17 % and 30 % \
-            more when they did not; eager accept, and all variants together, gained nothing beyond that."
+            more when they did not; eager receive, eager accept, and all variants together, gained nothing beyond that."
             .into(),
         workload: format!(
             "GET by HTTP/1.1 of files of one size in turn, 8 MB of them or 2,048; a connection for each request, or \
