@@ -1,4 +1,5 @@
-//! A server with two processes on two cores: on the kernel, on an engine with one worker, and with two.
+//! A server with two processes on two cores: on the kernel, on an engine with one worker, and with two; beside it one
+//! that knows of its engine, and has one thread.
 
 use super::bed::{ENGINE, SERVER, write_file};
 use super::{Entry, Extent, Setup, wrk};
@@ -16,7 +17,7 @@ use std::time::Duration;
 pub const ENTRY: Entry = Entry {
     name: "workers",
     source: "",
-    about: "nginx with two processes on the kernel, on one worker of an engine, and on two",
+    about: "nginx with two processes, and serve, on the kernel, on one worker of an engine, and on two",
     needs: &["nginx", "wrk"],
     seconds: (10, 2),
     windows: 1,
@@ -27,11 +28,25 @@ pub const ENTRY: Entry = Entry {
 const KERNEL: &str = "kernel";
 const ONE: &str = "engine, one worker";
 const TWO: &str = "engine, two workers";
-const SUBJECTS: [(&str, Option<&str>); 3] = [
-    (KERNEL, None),
-    (ONE, Some("workers = 1\n")),
-    (TWO, Some("workers = 2\n")),
+const SERVE: &str = "serve, kernel";
+const SERVE_ONE: &str = "serve, one worker";
+const SERVE_TWO: &str = "serve, two workers";
+/// What each is called, what its engine is told, and who serves.
+const SUBJECTS: [(&str, Option<&str>, Kind); 6] = [
+    (KERNEL, None, Kind::Nginx),
+    (ONE, Some("workers = 1\n"), Kind::Nginx),
+    (TWO, Some("workers = 2\n"), Kind::Nginx),
+    (SERVE, None, Kind::Serve),
+    (SERVE_ONE, Some("workers = 1\n"), Kind::Serve),
+    (SERVE_TWO, Some("workers = 2\n"), Kind::Serve),
 ];
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Nginx,
+    Serve,
+}
+
 const QUEUES: u32 = 4;
 const PROCESSES: usize = 2;
 const CONNECTIONS: usize = 64;
@@ -69,12 +84,12 @@ fn declare(extent: Extent) -> Experiment {
             many as before?"
             .into(),
         workload: format!(
-            "wrk, two threads, {CONNECTIONS} connections; nginx with {PROCESSES} processes; {QUEUES} queues at each \
-             end of the link."
+            "wrk, two threads, {CONNECTIONS} connections; nginx with {PROCESSES} processes, or outboard serve, which \
+             knows of its engine and has one thread; {QUEUES} queues at each end of the link."
         ),
         roles: "nothing is pinned: server, engine and client share all cores".into(),
         axes: vec![Axis::of_words(REQUEST, &names)],
-        subjects: SUBJECTS.map(|(name, _)| name.into()).to_vec(),
+        subjects: SUBJECTS.map(|(name, ..)| name.into()).to_vec(),
         measures: vec![
             Measure::new(RATE, "1/s"),
             Measure::new(MACHINE, "µs"),
@@ -88,37 +103,63 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
+enum Server {
+    Nginx(Nginx),
+    Serve(Process),
+}
+
+impl Server {
+    /// The processes that serve.
+    fn processes(&mut self) -> Vec<u32> {
+        match self {
+            Self::Nginx(nginx) => children(nginx.master().id()),
+            Self::Serve(process) => vec![process.id()],
+        }
+    }
+}
+
 /// A server, and what it is on.
 struct Stage {
-    nginx: Nginx,
+    server: Server,
     engine: Option<(Outboard, Process)>,
     // Last: it must outlive what runs in it.
     world: World,
 }
 
 impl Stage {
-    fn new(setup: &Setup, settings: Option<&str>) -> Result<Self> {
+    fn new(setup: &Setup, settings: Option<&str>, kind: Kind) -> Result<Self> {
         let world = World::with_queues(QUEUES)?;
         let outboard = Outboard::new(&setup.binary, &world);
         let engine = settings.map(|settings| outboard.start_engine_with(&world, settings));
-        let engine = engine.transpose()?.map(|process| (outboard, process));
+        let engine = engine
+            .transpose()?
+            .map(|process| (outboard.clone(), process));
         let site = world.site(&[])?;
         write_file(&site.join("16K"), 16 << 10)?;
-        let lines = Lines {
-            processes: PROCESSES,
-            ..Lines::default()
+        let server = match kind {
+            Kind::Nginx => {
+                let lines = Lines {
+                    processes: PROCESSES,
+                    ..Lines::default()
+                };
+                let on = engine.as_ref().map(|(outboard, _)| outboard);
+                Server::Nginx(Nginx::start_with(&world, on, &site, None, &lines)?)
+            }
+            Kind::Serve => {
+                // nginx answers these names with as many bytes by itself.
+                write_file(&site.join("64"), 64)?;
+                Server::Serve(outboard.start_serve(&world, &site, Nginx::address())?)
+            }
         };
-        let on = engine.as_ref().map(|(outboard, _)| outboard);
-        let nginx = Nginx::start_with(&world, on, &site, None, &lines)?;
         Ok(Self {
-            nginx,
+            server,
             engine,
             world,
         })
     }
 
     fn watched(&mut self) -> Watched {
-        let servers = children(self.nginx.master().id()).into_iter();
+        let servers = self.server.processes().into_iter();
         let mut processes: Vec<_> = servers.map(|pid| (SERVER, pid)).collect();
         let engine = self.engine.as_ref();
         processes.extend(engine.map(|(_, process)| (ENGINE, process.id())));
@@ -134,13 +175,13 @@ struct Workers(Vec<Stage>);
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let stages = SUBJECTS
         .iter()
-        .map(|(_, settings)| Stage::new(setup, *settings));
+        .map(|(_, settings, kind)| Stage::new(setup, *settings, *kind));
     Ok(Box::new(Workers(stages.collect::<Result<_>>()?)))
 }
 
 impl Bench for Workers {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let subject = SUBJECTS.iter().position(|(name, _)| *name == at.subject);
+        let subject = SUBJECTS.iter().position(|(name, ..)| *name == at.subject);
         let stage = &mut self.0[subject.context("no such subject")?];
         let name = at.word(REQUEST)?;
         let case = CASES.iter().find(|(known, ..)| *known == name);
