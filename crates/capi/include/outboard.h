@@ -242,7 +242,8 @@ int ob_is_attached(const ob_context *context);
 int ob_why_detached(const ob_context *context);
 
 /* Whether a connection to this address would be the engine's: 1, or 0 with the reason in `why`
- * (`size` bytes with the final 0; may be NULL). -ENETUNREACH and the like: there is no way.
+ * (`size` bytes with the final 0; may be NULL). -ENETUNREACH and the like: there is no way. Whether the engine
+ * listens for a listener, and why not, ob_get_info says.
  * Threads: any, several at once in a context. */
 int ob_can_offload(const ob_context *context, const struct sockaddr *address, socklen_t len,
                    char *why, size_t size);
@@ -364,11 +365,12 @@ int ob_peer(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen
  * Threads: any, several at once in a context. */
 int ob_register(const ob_context *context, size_t len, ob_memory **out);
 
-/* Registers `len` bytes of a memory file of the program's own (memfd_create(2)), from `offset` on: the same as
- * ob_register in all calls that take registered memory. The library maps them, and the descriptor may be
- * closed afterwards. The engine opens the file once more for itself, and reads it when it leaves, and again if
- * it has to leave again; so it takes a file that it may read. From what it does not take the library copies,
- * and so it does what comes into posted buffers. It takes some microseconds. The same file may
+/* Registers `len` bytes of a memory file of the program's own (memfd_create(2)), from `offset` on, for all calls
+ * that take registered memory. The library maps them, and the descriptor may be closed afterwards. The engine
+ * opens the file once more for itself, and reads it when bytes of it leave, and again if they have to leave
+ * again; so it takes a file that it may read. From what it does not take the library copies. The engine never
+ * writes to it: what comes into posted buffers the library copies there, which is what memory by ob_register
+ * spares. It takes some microseconds. The same file may
  * be registered in several parts. The file is to be sealed against shrinking (F_SEAL_SHRINK), so that no part of
  * it can go.
  * -EINVAL: it is no memory file, or one of huge pages; `len` is 0, or it is not all inside the file. -EPERM: it is
@@ -489,7 +491,8 @@ int ob_release(ob_queue *queue, uint64_t view);
  * program's again. The engine places there what comes as it comes, and nothing is copied at the host but
  * what had come before it knew of the buffer; on the kernel the library reads it from the socket.
  * While a buffer waits for bytes nothing is received otherwise. A closed connection's buffers do not come
- * back by an event; their memory can be given back when ob_unregister says so.
+ * back by an event; their memory can be given back when ob_unregister says so. To use it again before, end the
+ * connection by ob_shutdown, and close it when OB_FILLED has come.
  * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released. -ENOBUFS: the
  * connection has 64. -ENOTCONN: it is still being opened. To one that is over what is left comes, and OB_FILLED.
  * Threads: any, one at a time in a queue (-EBUSY). */
