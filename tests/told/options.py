@@ -1,4 +1,5 @@
-"""Sets options that the engine has not got: on sockets that connect and listen, and on those that do."""
+"""Sets options that the engine has not got: on sockets that connect and listen, and on those that do. Asks for urgent
+data."""
 import errno, socket, sys
 
 own, peer, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -9,6 +10,14 @@ PROGRAM = bytes(16)
 def attempt(socket, *option):
     try:
         socket.setsockopt(*option)
+        return "done"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+
+def urgent(call, *arguments):
+    try:
+        call(*arguments, socket.MSG_OOB)
         return "done"
     except OSError as error:
         return errno.errorcode[error.errno]
@@ -35,4 +44,6 @@ marked.connect((peer, port))
 plain = socket.socket()
 plain.connect((peer, port))
 print(attempt(plain, socket.SOL_SOCKET, SO_MARK, 7), flush=True)
+print(urgent(plain.recv, 1), flush=True)
+print(urgent(plain.send, b"!"), flush=True)
 offloaded.accept()

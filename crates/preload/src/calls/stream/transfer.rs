@@ -123,6 +123,7 @@ impl StreamRef {
     ) -> Result<usize, Errno> {
         if flags & libc::MSG_OOB != 0 {
             // Urgent data is received as ordinary data: there is never any apart.
+            self.unsupported("receiving urgent data");
             return Err(Errno::INVAL);
         }
         if flags & libc::MSG_ERRQUEUE != 0 {
