@@ -45,7 +45,7 @@ use queue_pair::{
     AcceptWord, Area, BornHere, ConnRef, CoreWord, HostSide, OpeningWord, Versions, bells,
     position, region,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use crate::bell_name::BellName;
 use crate::clock::monotonic_ns;
@@ -370,12 +370,15 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     }
 
     /// A waker for a thread that blocks: a spare one, or one more from the engine. `None`: it gives
-    /// no more, or does not answer just now.
+    /// no more, or does not answer just now, or there is no descriptor left for its bell.
     pub(crate) fn take_waker(&self) -> Option<Waker> {
         let spare = lock(&self.spare_wakers).pop();
         if spare.is_some() || self.no_more_wakers.load(Ordering::Relaxed) {
             return spare;
         }
+        // One that does not arrive would be lost to this session.
+        let place = self.with_control(|control| fcntl_dupfd_cloexec(&*control, 0));
+        drop(place?.ok()?);
         match self.request(&Request::Waker, Fds::new(), RUNS_WITHIN) {
             Ok((Reply::Waker { waker }, mut fds)) if waker < u64::BITS => {
                 let bell = lift(fds.pop()?);
