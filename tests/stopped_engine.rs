@@ -223,3 +223,48 @@ fn a_fork_waits_for_no_stopped_engine_and_its_child_has_what_its_parent_had() {
         "all on the engine"
     );
 }
+
+/// It is bounded, and what is lost by that is told of.
+#[test]
+fn a_message_with_connections_is_received_while_the_engine_is_stopped() {
+    if skip_without_root("a_message_with_connections_is_received_while_the_engine_is_stopped") {
+        return;
+    }
+    let world = World::new().unwrap();
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let engine = outboard.start_engine(&world, None).unwrap();
+    let mut program = start(&world, &outboard, &engine, "receives.py");
+    let mut explained = String::new();
+    world
+        .on(Side::Client, || {
+            let mut streams: Vec<_> = (0..6).map(|_| connect()).collect();
+            for stream in &mut streams {
+                stream.write_all(b"hello")?;
+            }
+            for stream in &mut streams[..2] {
+                let mut bytes = [0; 4];
+                stream.read_exact(&mut bytes)?;
+                assert_eq!(&bytes, b"late");
+                stream.shutdown(std::net::Shutdown::Both)?;
+            }
+            for stream in &mut streams[2..] {
+                let mut bytes = Vec::new();
+                let _ = stream.read_to_end(&mut bytes);
+                assert_eq!(bytes, b"");
+            }
+            let mut stream = connect();
+            let mut bytes = [0; 9];
+            stream.read_exact(&mut bytes)?;
+            assert_eq!(&bytes, b"as before");
+            let explain = outboard.command(&world, "explain");
+            explained = explain.arg(program.id().to_string()).output()?;
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", program.printed()));
+    let why = "it was passed to this program while the engine did not run";
+    assert!(explained.contains(why), "{explained}");
+    let ended = program.wait(PATIENCE).unwrap();
+    assert!(ended.success(), "{}", program.printed());
+    let stats = outboard.stats().unwrap();
+    assert_eq!(total(&stats, "tcp_passive_opens"), 7.0, "all on the engine");
+}

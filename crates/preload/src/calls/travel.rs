@@ -35,6 +35,10 @@ const NOT_PASSED: &str = "it was passed to another program, and the engine gave 
 /// Why a connection that was passed here is of no use.
 const NOT_CLAIMED: &str = "it was passed to this program, and the engine does not know it any more";
 
+/// The same.
+const NOT_ANSWERED: &str =
+    "it was passed to this program while the engine did not run, and cannot be had";
+
 /// Numbers that are looked at when a program starts and cannot see which are open.
 const INHERITED: c_int = 256;
 
@@ -108,6 +112,8 @@ fn of_the_kernel(fd: c_int, family: c_int) {
 #[derive(Default)]
 struct Tickets {
     claimed: Vec<(u64, Held)>,
+    /// The engine has not answered in time. What came along is not waited for as long once more.
+    unanswered: bool,
 }
 
 impl Tickets {
@@ -124,10 +130,15 @@ impl Tickets {
         let known = self.claimed.iter().find(|(known, _)| *known == identity);
         let held = match known {
             Some((_, held)) => Ok(held.clone()),
+            None if self.unanswered => Err(Errno::TIMEDOUT),
             None => claim(shown),
         };
         match held.and_then(|held| settle(fd, &held).map(|()| held)) {
             Ok(held) => self.claimed.push((identity, held)),
+            Err(Errno::TIMEDOUT) => {
+                self.unanswered = true;
+                report::left_to_kernel(fd, CONNECTION, NOT_ANSWERED);
+            }
             Err(_) => report::left_to_kernel(fd, CONNECTION, NOT_CLAIMED),
         }
     }
