@@ -6,7 +6,10 @@
 //! another thread has still in hand of the time before takes nothing.
 //!
 //! Another process would not know the tags. So there are none in a set that any other may have: before it is forked,
-//! sent or left to another program, what the program said is put back, for good.
+//! sent or left to another program, what the program said is put back, for good. Of what was told of there is nothing
+//! to put back, but the kernel tells of errors and hang-ups whatever is asked of it. A child of a fork knows the tags up
+//! to then, and so the interest keeps its tag, by which nobody is told again. Another program would not know it, and
+//! gets the program's data; but not after a fork, since another process may have set the interest anew by then.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +39,15 @@ struct State {
     shots: Vec<Shot>,
     /// How many tags there were.
     tags: u64,
+}
+
+/// Who is to have a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heir {
+    /// The child of a fork.
+    Child,
+    /// Another program.
+    Stranger,
 }
 
 /// One interest.
@@ -143,7 +155,7 @@ impl Once {
 
     /// Another process is to have the set. `put_back` sets an interest in a listener in the kernel's part as the program
     /// has said it, with no events if it was told of. What our part still has to report is known by its tag.
-    pub fn end(&self, put_back: impl Fn(&Arc<()>, Wanted)) {
+    pub fn end(&self, heir: Heir, put_back: impl Fn(&Arc<()>, Wanted)) {
         if !self.may_tag.load(Ordering::Relaxed) {
             return;
         }
@@ -153,12 +165,14 @@ impl Once {
             let Some(listener) = shot.listener.upgrade() else {
                 continue;
             };
-            let events = match shot.is_left {
-                true => shot.wanted.events,
-                false => Readiness::ONESHOT.0,
+            let (events, data) = match (shot.is_left, heir) {
+                (true, _) => (shot.wanted.events, shot.wanted.data),
+                (false, Heir::Child) => (Readiness::ONESHOT.0, shot.tag),
+                (false, Heir::Stranger) => (Readiness::ONESHOT.0, shot.wanted.data),
             };
             let wanted = Wanted {
                 events,
+                data,
                 ..shot.wanted
             };
             put_back(&listener, wanted);
@@ -271,12 +285,32 @@ mod tests {
         drop(gone);
         once.report(of_told);
         let put_back = Mutex::new(Vec::new());
-        once.end(|listener, wanted| {
-            lock(&put_back).push((Arc::ptr_eq(listener, &told), wanted.fd, wanted.events));
+        once.end(Heir::Stranger, |listener, wanted| {
+            lock(&put_back).push((Arc::ptr_eq(listener, &told), wanted));
         });
-        let nothing = Readiness::ONESHOT.0;
-        let expected = [(true, 3, nothing), (false, 4, ONCE)];
-        assert_eq!(*lock(&put_back), expected);
+        let nothing = Wanted {
+            events: Readiness::ONESHOT.0,
+            ..wanted(3)
+        };
+        assert_eq!(*lock(&put_back), [(true, nothing), (false, wanted(4))]);
         assert_eq!(set(&once, &left, 4), (4, 4), "it has no tags any more");
+    }
+
+    /// The kernel reports hang-ups whatever is asked of it.
+    #[test]
+    fn what_was_told_of_before_a_fork_is_not_told_again_by_either() {
+        let (once, told, left) = (ours_alone(), Arc::new(()), Arc::new(()));
+        let (of_told, _) = set(&once, &told, 3);
+        set(&once, &left, 4);
+        once.report(of_told);
+        let put_back = Mutex::new(Vec::new());
+        once.end(Heir::Child, |_, wanted| lock(&put_back).push(wanted));
+        let [of_told, of_left] = lock(&put_back)[..] else {
+            panic!("two are put back");
+        };
+        assert_eq!((of_told.fd, of_told.events), (3, Readiness::ONESHOT.0));
+        assert_eq!(once.report(of_told.data), Report::NotAgain);
+        assert_eq!(of_left, wanted(4));
+        assert_eq!(once.report(of_left.data), Report::Ordinary);
     }
 }

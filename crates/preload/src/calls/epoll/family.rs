@@ -21,6 +21,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use host::one_shot::Heir;
 use host::{Change, LogReader, Readiness, Taken};
 use rustix::io::Errno;
 
@@ -235,7 +236,9 @@ pub struct Quiet {
 pub fn before_fork() -> Quiet {
     let mut local = lock(&LOCAL);
     local.sets.retain(|set| set.strong_count() > 0);
-    local.living().for_each(|set| opening::opens(&set));
+    local
+        .living()
+        .for_each(|set| opening::opens(&set, Heir::Child));
     if !local.sets.is_empty()
         && settings::get().is_some()
         && let Some(family) = bell::establish()

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use host::one_shot::Wanted;
+use host::one_shot::{Heir, Wanted};
 use libc::epoll_event;
 
 use crate::kernel::epoll::kernel_control;
@@ -12,8 +12,8 @@ use crate::numbers::table::{self, number_of_set};
 use crate::objects::set::Set;
 
 /// Another process is about to have the set, or may be: what is in the kernel's part is what the program has put there.
-pub fn opens(set: &Arc<Set>) {
-    set.once.end(|listener, wanted| {
+pub fn opens(set: &Arc<Set>, heir: Heir) {
+    set.once.end(heir, |listener, wanted| {
         let Wanted { fd, events, data } = wanted;
         let mut event = epoll_event { events, u64: data };
         // A number that is closed, or another's by now, cannot be addressed by anybody: its tag stays, and is known to a
@@ -33,7 +33,7 @@ pub fn opens_number(number: c_int) {
     if let Some(held) = table::get(number)
         && let Some(set) = held.epoll()
     {
-        opens(set);
+        opens(set, Heir::Stranger);
     }
 }
 
