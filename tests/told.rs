@@ -3,7 +3,7 @@
 #[path = "told/executed.rs"]
 mod executed;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use lab::outboard::Outboard;
 use lab::{Process, Program, Side, World};
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Why a socket stays with the kernel that could not be told of in its epoll set.
+const NO_ROOM: &str = "there are no descriptors or watches left";
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 
 fn script(name: &str) -> PathBuf {
@@ -280,6 +282,76 @@ fn what_an_option_means_for_a_socket_is_told() {
         ]
     );
     drop(listener);
+}
+
+/// What is in a set already, and cannot be told of there by the engine, is told of by the kernel.
+#[test]
+fn without_descriptors_for_an_epoll_set_a_socket_is_the_kernels_and_this_is_said() {
+    let test = "without_descriptors_for_an_epoll_set_a_socket_is_the_kernels_and_this_is_said";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let (own, peer) = (Side::Server.ipv4(), Side::Client.ipv4());
+    let listener = world
+        .on(Side::Client, || Ok(std::net::TcpListener::bind((peer, 0))?))
+        .expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let mut program = outboard
+        .on_engine(&world, "python3")
+        .arg(script("without_descriptors.py"))
+        .args([own.to_string(), peer.to_string(), port.to_string()])
+        .log(world.scratch().join("program"))
+        .start()
+        .expect("python starts");
+    let log = world.scratch().join("program");
+    let mut await_said = |what: &str| {
+        let said = || std::fs::read_to_string(&log).unwrap_or_default();
+        let waited = program.wait_until(LIMIT, || said().lines().any(|line| line == what));
+        waited.unwrap_or_else(|error| panic!("{what}: {error:#}\n{}", said()));
+    };
+    for room in 0..3 {
+        await_said(&format!("{room} connects [4]"));
+        await_said(&format!(
+            "{room} is connected Transport endpoint is already connected"
+        ));
+    }
+    for room in 0..4 {
+        await_said(&format!("{room} listens"));
+        let address = SocketAddr::from((own, 7000 + room));
+        let client = world.on(Side::Client, || Ok(TcpStream::connect(address)?));
+        let client = client.expect("connects");
+        await_said(&format!("{room} accepts [1]"));
+        drop(client);
+    }
+    await_said("done");
+    let told = [
+        ("connection", "no descriptors left"),
+        ("7000", NO_ROOM),
+        ("7001", "no descriptors left"),
+    ];
+    for (what, why) in told {
+        await_line(&outboard, &world, &mut program, |line| {
+            line.contains(what) && line.contains("kernel") && line.contains(why)
+        });
+    }
+    // What was opened before stays, and each call of connect has opened one connection at most.
+    let mut first = listener.accept().expect("it has connected").0;
+    let mut bytes = [0; 11];
+    first.read_exact(&mut bytes).expect("the same connection");
+    assert_eq!(&bytes, b"still there");
+    let others: Vec<_> = (0..3)
+        .map(|_| listener.accept().expect("connected"))
+        .collect();
+    listener.set_nonblocking(true).expect("a socket");
+    assert!(listener.accept().is_err(), "one more connection than calls");
+    drop((first, others));
+    let ended = program.wait(LIMIT).expect("it ends");
+    assert!(ended.success(), "{}", program.printed());
 }
 
 #[test]

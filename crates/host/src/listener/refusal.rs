@@ -10,6 +10,9 @@ pub fn why_refused(error: Errno) -> &'static str {
         Errno::PERM => "it is in another network namespace than the engine",
         Errno::NOBUFS | Errno::NOMEM => "the engine has no room for more listeners",
         Errno::ADDRINUSE => "another program has offloaded this port",
+        Errno::MFILE | Errno::NFILE => {
+            "there are no descriptors left with which to show it to the engine"
+        }
         _ => "the engine refused it",
     }
 }

@@ -27,8 +27,14 @@ use crate::objects::stream::Stream;
 use crate::objects::tcp::Tcp;
 use crate::thread::signals;
 
+/// The state of TCP_INFO in which a socket is on its way to nobody. It comes first there.
+const CLOSED: u8 = 7;
+
 /// The reason that `host` gives for connections within this machine.
 const LOCAL: &str = "the address is of this machine";
+
+/// The reason where there are no descriptors left.
+const NO_DESCRIPTORS: &str = "there are no descriptors left with which to look for the way there";
 
 /// How long an engine may take to say whether it waits for data. One that is stopped says so later, and the
 /// socket is writable then.
@@ -60,7 +66,7 @@ pub unsafe fn connect(
     if let Some(stream) = tcp.stream() {
         return Some(again(held, tcp, stream));
     }
-    if !tcp.is_undecided() {
+    if !tcp.is_undecided() || is_under_way(fd, tcp) {
         return None;
     }
     // SAFETY: as the caller promises.
@@ -135,6 +141,10 @@ pub fn begin(
         options.set_send_buffer(bytes);
     }
     options.set_receive_low(settings.receive_low);
+    let is_engines = || session.can_offload(remote, &options).is_ok();
+    if epoll::make_room(tcp, is_engines).is_err() {
+        return leave_to_kernel(fd, tcp, epoll::NO_ROOM);
+    }
     match session.connect(remote, options) {
         Ok(socket) => {
             let stream = Stream::new(socket);
@@ -147,12 +157,15 @@ pub fn begin(
             let may_wait = fast_open == FastOpen::Hold;
             stream.fast_open.store(may_wait, Ordering::Relaxed);
             tcp.specials.tell();
-            tcp.become_stream(stream);
-            epoll::move_watches(tcp);
+            epoll::become_engines(tcp, || tcp.become_stream(stream));
             (0..3).for_each(standard::number_changed);
             Ok(true)
         }
         Err(ConnectError::KernelsJob(reason)) => leave_to_kernel(fd, tcp, reason),
+        // Nothing has begun. The kernel needs none.
+        Err(ConnectError::Failed(Errno::MFILE | Errno::NFILE)) => {
+            leave_to_kernel(fd, tcp, NO_DESCRIPTORS)
+        }
         Err(ConnectError::Failed(error)) => Err(error),
     }
 }
@@ -168,7 +181,14 @@ fn leave_to_kernel(fd: c_int, tcp: &Tcp, reason: &'static str) -> Result<bool, E
     if tcp.is_unwatched() {
         drop(table::remove(fd));
     }
+    tcp.leave();
     Ok(false)
+}
+
+/// Whether the kernel opens it already, or has. What kept it from the engine may be over by now, and the engine would
+/// open another.
+pub fn is_under_way(fd: c_int, tcp: &Tcp) -> bool {
+    tcp.was_left() && kernel_value::<u8>(fd, libc::IPPROTO_TCP, libc::TCP_INFO) != Ok(CLOSED)
 }
 
 /// Whether a socket reaches such addresses at all.

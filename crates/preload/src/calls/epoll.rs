@@ -17,7 +17,7 @@ mod leaving;
 mod opening;
 mod wait;
 
-pub use control::{control, made, move_back, move_watches};
+pub use control::{NO_ROOM, Quiet, become_engines, control, made, make_room, move_back, quiet};
 pub use inherited::{look, look_blindly};
 pub use leaving::{note, show, unshow};
 pub use opening::{all_open, opens_number};

@@ -39,6 +39,9 @@ pub unsafe fn before_send(
         return Ok(None);
     };
     if tcp.is_undecided() {
+        if connect::is_under_way(fd, tcp) {
+            return Ok(None);
+        }
         // SAFETY: as the caller promises.
         let Some(remote) = (unsafe { read_address(address, length) }) else {
             return Ok(None);

@@ -8,7 +8,7 @@ use core::cell::RefCell;
 
 use host::ForkToken;
 
-use crate::calls::epoll::family;
+use crate::calls::epoll::{self, family};
 use crate::calls::spawn;
 use crate::engine::{early, forks, session, wait};
 use crate::kernel::{lock, next};
@@ -21,6 +21,7 @@ struct Crossing {
     /// Other threads may have made calls that are not made in the child.
     others: bool,
     _programs: spawn::Quiet,
+    _moves: epoll::Quiet,
     _early: early::Early,
     _pool: pool::Quiet,
     _sleepers: wait::Quiet,
@@ -47,6 +48,8 @@ extern "C" fn before() {
     forks::happens();
     // First: a program that is being started takes connections along.
     let programs = spawn::quiet();
+    // Who moves a socket learns what the others have done with the sets.
+    let moves = epoll::quiet();
     // Before what follows, as where one that has a set with others learns what they have done.
     let sets = family::before_fork();
     // Before the session's locks, as where something is said.
@@ -56,6 +59,7 @@ extern "C" fn before() {
         token,
         others: next::has_threads(),
         _programs: programs,
+        _moves: moves,
         _early: early,
         _pool: pool::quiet(),
         _sleepers: wait::quiet(),

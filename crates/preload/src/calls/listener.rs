@@ -78,6 +78,9 @@ fn announce(fd: c_int, tcp: &Tcp, backlog: u32) -> Result<Shown, Errno> {
     if let Some(reason) = tcp.only_kernel(fd) {
         return Ok(Shown::Never(reason));
     }
+    if epoll::make_room(tcp, || true).is_err() {
+        return Ok(Shown::Never(epoll::NO_ROOM));
+    }
     match duplicate(fd).and_then(|kernel| session.listen_on(kernel, backlog)) {
         Ok(listener) => {
             let taken = listener.is_offloaded();
@@ -106,8 +109,7 @@ fn become_listener(fd: c_int, tcp: &Tcp, listener: Listener) -> Result<(), Errno
     blocking::note(fd, !tcp.is_nonblocking());
     let listening = Listening::new(listener);
     inherit(fd, tcp, &listening);
-    tcp.become_listener(listening);
-    epoll::move_watches(tcp);
+    epoll::become_engines(tcp, || tcp.become_listener(listening));
     Ok(())
 }
 

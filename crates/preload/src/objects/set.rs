@@ -45,6 +45,8 @@ pub struct Set {
     pub once: Once,
     /// It comes from another program, and what is in it is not known.
     pub unknown: AtomicBool,
+    /// Those who wait already have not been told of the part of ours.
+    untold: AtomicBool,
     /// What it is to the processes that have it since a fork.
     pub kin: Kin,
 }
@@ -94,8 +96,15 @@ impl Set {
     }
 
     /// The part of ours, made now if need be; `number` is the set's.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENOMEM`, `ENOSPC`: it cannot be had, or those who wait cannot be told of it. Then whoever
+    /// asks next tries again.
     pub fn ours(&self, number: c_int) -> Result<&Ours, Errno> {
         if let Some(ours) = self.ours.get() {
+            if !self.is_ready() {
+                self.tell_of(ours, number)?;
+            }
             return Ok(ours);
         }
         let session = session::current().ok_or(Errno::NOMEM)?;
@@ -106,14 +115,28 @@ impl Set {
             turn: AtomicU32::new(0),
             generation: AtomicU32::new(generation()),
         };
+        // Before it can be seen.
+        self.untold.store(true, Ordering::Relaxed);
         // Another thread may have been faster: then its part stands.
         let _ = self.ours.set(ours);
         let ours = self.ours.get().ok_or(Errno::NOMEM)?;
+        self.tell_of(ours, number)?;
+        Ok(ours)
+    }
+
+    /// Whether the part of ours is there, and those who wait know it.
+    pub fn is_ready(&self) -> bool {
+        self.has_ours() && !self.untold.load(Ordering::Relaxed)
+    }
+
+    /// Brings the part of ours to those who wait already: in the set that it is inside, and in the kernel alone.
+    fn tell_of(&self, ours: &Ours, number: c_int) -> Result<(), Errno> {
         if self.nested.load(Ordering::Relaxed) {
             ours.sleep.stay_armed(number)?;
         }
         self.call_unaware(ours, number)?;
-        Ok(ours)
+        self.untold.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Wakes threads that wait in the kernel alone, if there are any, so that they come to wait for

@@ -37,6 +37,10 @@ pub struct Tcp {
     /// With what the connection has ended that it was before, until somebody asks; 0 for nothing.
     error: AtomicI32,
     stage: OnceLock<Stage>,
+    /// A connect was left to the kernel.
+    left: AtomicBool,
+    /// It becomes the engine's just now, and is not yet in every set as it was.
+    moving: AtomicBool,
     /// The epoll sets that were told of it while it was still the kernel's.
     pub watches: Small<Vec<Watch>>,
 }
@@ -60,6 +64,8 @@ impl Tcp {
             specials: Specials::default(),
             error: AtomicI32::new(0),
             stage: OnceLock::new(),
+            left: AtomicBool::new(false),
+            moving: AtomicBool::new(false),
             watches: Small::new(Vec::new()),
         }
     }
@@ -91,6 +97,8 @@ impl Tcp {
             specials: self.specials.clone(),
             error: AtomicI32::new(0),
             stage: OnceLock::new(),
+            left: AtomicBool::new(false),
+            moving: AtomicBool::new(false),
             watches: Small::new(Vec::new()),
         }
     }
@@ -120,6 +128,26 @@ impl Tcp {
             Some(Stage::Listener(listening)) => Some(listening),
             _ => None,
         }
+    }
+
+    /// It becomes the engine's, and moves, or has moved.
+    pub fn moves(&self, moves: bool) {
+        self.moving.store(moves, Ordering::Release);
+    }
+
+    /// Whether it does just now. To be asked after it was found to be the engine's.
+    pub fn is_moving(&self) -> bool {
+        self.moving.load(Ordering::Acquire)
+    }
+
+    /// A connect is left to the kernel.
+    pub fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a connect was left to the kernel, which may be opening it.
+    pub fn was_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
     }
 
     /// Whether connect and listen have yet to decide.

@@ -263,6 +263,11 @@ const ALONE: &[(&str, Alone)] = &[
         sets::one_shot_listener_and_a_child,
     ),
     (
+        "one-shot listener, shut down after a fork",
+        sets::one_shot_listener_shut_down_after_a_fork,
+    ),
+    ("changed while it connects", sets::changed_while_it_connects),
+    (
         "cancelled while it accepts",
         interruptions::cancelled_in_accept,
     ),

@@ -6,9 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Stage;
 use super::events::{change, set, wait};
+use super::{Stage, agents_listener};
 use crate::calls::{self, HANG};
 
 /// What a set tells of the one in it, and what that one does. The outer set may be woken for nothing, but not too
@@ -258,6 +259,93 @@ pub fn one_shot_listener_and_a_child(stage: &mut Stage<'_>) {
     }
     stage.transcript.close(set);
     stage.transcript.close(listener);
+}
+
+/// What was told of once is not told of again, whatever comes.
+pub fn one_shot_listener_shut_down_after_a_fork(stage: &mut Stage<'_>) {
+    let (listener, address) = calls::listening(stage.here, 0);
+    let set = set(stage.transcript);
+    let add = libc::EPOLL_CTL_ADD;
+    change(stage.transcript, set, add, listener, ONCE, 1);
+    let near = TcpStream::connect(address).expect("a client of this machine");
+    let mut heard = told(set);
+    heard.dedup();
+    stage.transcript.note(format_args!("told {heard:?}"));
+    // SAFETY: the child waits a moment, and ends.
+    unsafe {
+        let mut status = -1;
+        let child = libc::fork();
+        if child == 0 {
+            libc::shutdown(listener, libc::SHUT_RD);
+            let mut event: libc::epoll_event = zeroed();
+            libc::_exit(libc::epoll_wait(set, &raw mut event, 1, 50));
+        }
+        libc::waitpid(child, &raw mut status, 0);
+        stage.transcript.note(format_args!("child {status}"));
+        let mut event: libc::epoll_event = zeroed();
+        let told = libc::epoll_wait(set, &raw mut event, 1, 50);
+        stage.transcript.note(format_args!("told {told}"));
+    }
+    drop(near);
+    stage.transcript.close(set);
+    stage.transcript.close(listener);
+}
+
+/// Another thread changes what is asked of a socket while it begins to connect: each change holds from then on.
+pub fn changed_while_it_connects(stage: &mut Stage<'_>) {
+    let address = agents_listener(stage.agent);
+    let mut wrong = Vec::new();
+    for round in 0..200 {
+        let fd = calls::socket(address.ip(), libc::SOCK_NONBLOCK);
+        let (begin, is_over) = (std::sync::Barrier::new(2), AtomicBool::new(false));
+        // SAFETY: own descriptors, events and an own array.
+        let (changed, told) = unsafe {
+            let set = libc::epoll_create1(0);
+            let change = |operation, events: c_int, data| {
+                let mut event = libc::epoll_event {
+                    events: events as u32,
+                    u64: data,
+                };
+                libc::epoll_ctl(set, operation, fd, &raw mut event)
+            };
+            change(libc::EPOLL_CTL_ADD, libc::EPOLLPRI | libc::EPOLLET, 1);
+            let changed = std::thread::scope(|scope| {
+                let other = scope.spawn(|| {
+                    begin.wait();
+                    loop {
+                        let ends = is_over.load(Ordering::Relaxed);
+                        let changed = change(libc::EPOLL_CTL_MOD, libc::EPOLLOUT, 2);
+                        if changed != 0 || ends {
+                            break changed;
+                        }
+                    }
+                });
+                begin.wait();
+                calls::with_address(address, |name, length| libc::connect(fd, name, length));
+                is_over.store(true, Ordering::Relaxed);
+                other.join().expect("it has changed it")
+            });
+            let mut told = 0;
+            // What is not connected yet has hung up.
+            for _ in 0..1_000 {
+                let mut event: libc::epoll_event = zeroed();
+                libc::epoll_wait(set, &raw mut event, 1, HANG);
+                if event.events & libc::EPOLLHUP as u32 == 0 {
+                    told = event.u64;
+                    break;
+                }
+            }
+            stage.agent.tell("accept");
+            libc::close(set);
+            libc::close(fd);
+            (changed, told)
+        };
+        if (changed, told) != (0, 2) {
+            wrong.push((round, changed, told));
+        }
+    }
+    stage.transcript.note(format_args!("wrong: {wrong:?}"));
+    stage.agent.tell("unlisten");
 }
 
 /// The data of what is in a set, from the text of its `/proc/self/fdinfo`.

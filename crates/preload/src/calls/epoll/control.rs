@@ -1,7 +1,7 @@
 //! What is in a set: epoll_create and epoll_ctl, and what becomes of members that change sides.
 
 use core::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use host::Readiness;
 use host::one_shot::Wanted;
@@ -9,7 +9,9 @@ use libc::epoll_event;
 use rustix::io::Errno;
 
 use super::family;
+use crate::engine::report;
 use crate::kernel::epoll::kernel_control;
+use crate::kernel::lock::lock;
 use crate::numbers;
 use crate::numbers::description::Content;
 use crate::numbers::table::{self, Held, number_of_set};
@@ -61,6 +63,7 @@ pub unsafe fn control(
             return Ok(());
         }
     }
+    await_move(tcp);
     let change_to = Change {
         number,
         operation,
@@ -200,9 +203,66 @@ fn change_listener(
     Ok(())
 }
 
-/// `tcp` has just become the engine's: moves it, in every set that it was put in before. A listener
-/// stays in the kernel's part too.
-pub fn move_watches(tcp: &Tcp) {
+/// Why a socket stays with the kernel.
+pub const NO_ROOM: &str =
+    "there are no descriptors or watches left with which to wait for it in its epoll set";
+
+/// Said where a socket has become the engine's all the same.
+const NOT_MOVED: &str = "there were no descriptors or watches left for an epoll set: a socket that was put into it is not told of there";
+
+/// Has ready what [`move_watches`] needs, if `tcp` `is_engines`. What cannot be made must be known before that: the
+/// kernel, which has its interests, serves it then.
+pub fn make_room(tcp: &Tcp, is_engines: impl FnOnce() -> bool) -> Result<(), Errno> {
+    let watches = tcp.watches.lock();
+    let sets = watches
+        .iter()
+        .filter_map(|watch| Some((watch.set.upgrade()?, watch.number)));
+    let mut sets: Vec<_> = sets.collect();
+    // Before a set is closed here: that takes other locks.
+    drop(watches);
+    sets.retain(|(set, _)| !set.is_ready());
+    if sets.is_empty() || !is_engines() {
+        return Ok(());
+    }
+    for (set, number) in sets {
+        if let Some(number) = number_of_set(&set, number) {
+            set.ours(number)?;
+        }
+    }
+    Ok(())
+}
+
+/// Held while a socket becomes the engine's and moves.
+static MOVES: Mutex<()> = Mutex::new(());
+
+/// Nothing moves while this is there.
+pub struct Quiet(#[expect(dead_code, reason = "held, not used")] MutexGuard<'static, ()>);
+
+/// See [`Quiet`]: for the time of a fork.
+pub fn quiet() -> Quiet {
+    Quiet(lock(&MOVES))
+}
+
+/// Waits until another thread has moved it, if one does: what it is moved with is older than what is said now.
+fn await_move(tcp: &Tcp) {
+    if tcp.is_moving() {
+        drop(lock(&MOVES));
+    }
+}
+
+/// `tcp` becomes the engine's by `become_it`, and moves, in every set that it was put in before. Who changes its interests
+/// meanwhile [waits](await_move).
+pub fn become_engines(tcp: &Tcp, become_it: impl FnOnce()) {
+    let moves = lock(&MOVES);
+    tcp.moves(true);
+    become_it();
+    move_watches(tcp);
+    tcp.moves(false);
+    drop(moves);
+}
+
+/// A listener stays in the kernel's part too.
+fn move_watches(tcp: &Tcp) {
     // Not locked any more while the sets are changed.
     let watches = core::mem::take(&mut *tcp.watches.lock());
     for watch in watches {
@@ -224,7 +284,10 @@ pub fn move_watches(tcp: &Tcp) {
             wanted: Wanted { fd, events, data },
             is_in_kernel: true,
         };
-        let _ = change(&set, tcp, change_to);
+        // Another thread may have put it into one more set since there was room for all.
+        if change(&set, tcp, change_to).is_err() {
+            report::remark(NOT_MOVED);
+        }
     }
 }
 
@@ -243,10 +306,13 @@ pub fn move_back(held: &Held, fresh: &Tcp) {
             let (events, data) = (taken.wanted.0, taken.data);
             let mut event = epoll_event { events, u64: data };
             // What is behind another number by now has left the sets.
-            if !table::get(fd).is_some_and(|other| other.is(held))
-                || kernel_control(number, libc::EPOLL_CTL_ADD, fd, &raw mut event).is_err()
-            {
+            if !table::get(fd).is_some_and(|other| other.is(held)) {
                 continue;
+            }
+            match kernel_control(number, libc::EPOLL_CTL_ADD, fd, &raw mut event) {
+                // The kernel would have nothing to tell until it connects anew, and then it moves, by its note.
+                Ok(()) | Err(Errno::NOSPC | Errno::NOMEM) => {}
+                Err(_) => continue,
             }
             fresh.watches.lock().push(Watch {
                 set: Arc::downgrade(set),

@@ -41,6 +41,9 @@ const NOT_TOLD: &str = "connections that other processes have not got were put i
 /// Why a process may not know what is in a set.
 const LOST: &str = "other processes have changed an epoll set more often than is remembered: this one may not know of all that is in it";
 
+/// The same, for want of descriptors.
+const NOT_FOLLOWED: &str = "there were no descriptors or watches left for an epoll set that other processes have changed: this one does not know of all that is in it";
+
 /// What a process knows for itself.
 struct Local {
     sets: Vec<Weak<Set>>,
@@ -184,18 +187,26 @@ impl Local {
             let of_family = |set: &Arc<Set>| set.kin.family() == change.set;
             if let Some(set) = self.living().find(of_family) {
                 // Whom this process has not got it cannot be told of.
-                let _ = follow(&set, change);
+                if follow(&set, change).is_err() {
+                    report::remark(NOT_FOLLOWED);
+                }
             }
         }
     }
 }
 
 /// Does in this process what another has done.
-fn follow(set: &Arc<Set>, change: &Change) -> Option<()> {
-    let held = find(change.socket)?;
-    let number = number_of_set(set, -1)?;
-    session::begin()?;
-    let ready = &set.ours(number).ok()?.ready;
+///
+/// # Errors
+/// There are no descriptors for that.
+fn follow(set: &Arc<Set>, change: &Change) -> Result<(), Errno> {
+    let (Some(held), Some(number)) = (find(change.socket), number_of_set(set, -1)) else {
+        return Ok(());
+    };
+    if session::begin().is_none() {
+        return Ok(());
+    }
+    let ready = &set.ours(number)?.ready;
     let taken = |wanted| Taken {
         key: change.key,
         wanted,
@@ -204,15 +215,15 @@ fn follow(set: &Arc<Set>, change: &Change) -> Option<()> {
     if let Some(stream) = held.stream() {
         let _ = ready.remove(&stream.socket, change.key);
         if let Some(wanted) = change.wanted {
-            ready.put_back(&stream.socket, taken(wanted)).ok()?;
+            ready.put_back(&stream.socket, taken(wanted))?;
         }
     } else if let Some(listening) = held.listener() {
         let _ = ready.remove(&listening.listener, change.key);
         if let Some(wanted) = change.wanted {
-            ready.put_back(&listening.listener, taken(wanted)).ok()?;
+            ready.put_back(&listening.listener, taken(wanted))?;
         }
     }
-    Some(())
+    Ok(())
 }
 
 /// The socket of this number, if this process has it.

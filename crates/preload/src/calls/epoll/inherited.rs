@@ -30,6 +30,9 @@ use crate::objects::set::{Set, Watch};
 /// Why a set is of no use.
 const UNKNOWN: &str = "an epoll set that was open through exec tells nothing: without /proc nobody knows what is in it";
 
+/// Why one may miss something in a set.
+const NOT_SERVED: &str = "there were no descriptors or watches left for an epoll set that was open through exec: not all that is in it is told of";
+
 /// What an epoll set is called where the kernel names its files.
 const NAME: &str = "anon_inode:[eventpoll]";
 
@@ -107,7 +110,9 @@ impl Inherited {
             if members.iter().any(|member| member.data == MARK) {
                 // Another process sleeps there, and may go on doing so.
                 session::begin();
-                let _ = set.ours(*number);
+                if set.ours(*number).is_err() {
+                    report::remark(NOT_SERVED);
+                }
             }
             for member in members {
                 if self.put(set, *number, member).is_none() {
@@ -153,7 +158,11 @@ impl Inherited {
                 ours.ready.put_back(&stream.socket, taken).ok()
             }
             (_, Some(listening), None) => {
-                let ours = set.ours(number).ok()?;
+                let Ok(ours) = set.ours(number) else {
+                    // Its clients at the kernel are told of.
+                    report::remark(NOT_SERVED);
+                    return Some(());
+                };
                 let _ = ours.ready.put_back(&listening.listener, taken);
                 listening.tell(*now);
                 Some(())
