@@ -1,6 +1,7 @@
 //! poll over descriptors of both kinds.
 
 use core::ffi::{c_int, c_short};
+use core::time::Duration;
 
 use host::Readiness;
 use libc::{nfds_t, pollfd, sigset_t};
@@ -152,7 +153,7 @@ fn mixed(
                 revents: 0,
             }));
             if !look(entries, ours) {
-                until = one.bound(deadline);
+                until = one.bound(deadline).or_after(limit_inside(ours));
             }
             armed = Some(one);
         }
@@ -166,6 +167,9 @@ fn mixed(
                 family::heard();
             }
             session::pump();
+            for set in ours.iter().filter_map(|it| it.held.epoll()) {
+                set.look_inside();
+            }
             look(entries, ours);
         } else {
             slept?;
@@ -192,6 +196,12 @@ fn attend(ours: &[Ours]) -> Option<c_int> {
         set.settle();
     }
     news
+}
+
+/// How long one may sleep for the sets inside those that are asked for.
+fn limit_inside(ours: &[Ours]) -> Option<Duration> {
+    let sets = ours.iter().filter_map(|it| it.held.epoll());
+    sets.filter_map(|set| set.limit_inside()).min()
 }
 
 /// Asks our side; true if any of ours has something to say that is asked for.

@@ -4,6 +4,7 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
 use std::sync::{Arc, OnceLock, Weak};
 
 use host::ReadySet;
@@ -133,6 +134,7 @@ impl Set {
     fn tell_of(&self, ours: &Ours, number: c_int) -> Result<(), Errno> {
         if self.nested.load(Ordering::Relaxed) {
             ours.sleep.stay_armed(number)?;
+            ours.sleep.ring_unless_rung_for();
         }
         self.call_unaware(ours, number)?;
         self.untold.store(false, Ordering::Relaxed);
@@ -197,10 +199,60 @@ impl Set {
         if deepest == 0 {
             return;
         }
-        for set in self.inside.sets() {
-            set.settle_down_to(deepest - 1);
-            set.settle();
+        for inner in self.inside.sets() {
+            inner.set.settle_down_to(deepest - 1);
+            if inner.is_level {
+                inner.set.settle();
+            }
         }
+    }
+
+    /// How long one may sleep who waits for it, before he looks at the sets inside it: `None` for as long as he likes.
+    pub fn limit_inside(&self) -> Option<Duration> {
+        self.limit_down_to(DEEPEST)
+    }
+
+    fn limit_down_to(&self, deepest: u32) -> Option<Duration> {
+        if deepest == 0 || !self.inside.any() {
+            return None;
+        }
+        let inner = self.inside.sets().into_iter();
+        let limits =
+            inner.flat_map(|inner| [inner.set.own_limit(), inner.set.limit_down_to(deepest - 1)]);
+        limits.flatten().min()
+    }
+
+    /// The same for its own part, if it is inside another.
+    fn own_limit(&self) -> Option<Duration> {
+        self.ours
+            .get()
+            .and_then(|ours| ours.sleep.limit_of_number())
+    }
+
+    /// Looks for what nobody rings for in the sets inside it: its number tells of that afterwards. To be done when
+    /// [`limit_inside`](Self::limit_inside) is over.
+    pub fn look_inside(&self) {
+        self.look_down_to(DEEPEST);
+    }
+
+    fn look_down_to(&self, deepest: u32) {
+        if deepest == 0 {
+            return;
+        }
+        for inner in self.inside.sets() {
+            inner.set.look_down_to(deepest - 1);
+            if let Some(ours) = inner.set.ours.get() {
+                ours.sleep.look_in(|| ours.ready.any_ready());
+            }
+        }
+    }
+
+    /// A set was put inside it for which nobody may ring. Who sleeps in it does not know how long he may.
+    pub fn call_for(&self, number: c_int, inner: &Self) -> Result<(), Errno> {
+        if inner.own_limit().or_else(|| inner.limit_inside()).is_some() {
+            self.ours(number)?.sleep.call_all();
+        }
+        Ok(())
     }
 
     /// Whether there is or was a member of the engine's.

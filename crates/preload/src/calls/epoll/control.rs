@@ -96,9 +96,12 @@ unsafe fn put_inside(
     let Some(outer) = outer.as_ref().and_then(|outer| outer.epoll()) else {
         return Ok(());
     };
-    match level {
-        true => outer.inside.add(fd, inner),
+    match is_put {
+        true => outer.inside.add(fd, inner, level),
         false => outer.inside.remove(fd),
+    }
+    if is_put {
+        outer.call_for(number, inner)?;
     }
     Ok(())
 }

@@ -140,9 +140,7 @@ impl Inherited {
         if let Some(inner) = held.epoll() {
             let level = is_level(member.events);
             let _ = inner.nest(*now, level);
-            if level {
-                set.inside.add(*now, inner);
-            }
+            set.inside.add(*now, inner, level);
         }
         let Some(tcp) = held.tcp() else {
             return Some(());

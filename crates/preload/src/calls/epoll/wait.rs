@@ -59,14 +59,21 @@ pub unsafe fn wait(
         if let Some(ours) = set.ours.get() {
             break ours;
         }
+        let limit = set.limit_inside();
+        let until = deadline.or_after(limit);
         if set.is_familys() {
-            room.beside_others(set, deadline, mask)?;
+            room.beside_others(set, until, mask)?;
+        } else if limit.is_some() {
+            room.kernel_until(set, until, mask)?;
         } else {
             // SAFETY: the mask is the program's.
             unsafe { room.kernel_alone(set, patience, mask)? };
         }
         if room.filled > 0 || deadline.passed() {
             return Ok(room.filled);
+        }
+        if limit.is_some() {
+            set.look_inside();
         }
     };
     ours.entered();
@@ -103,8 +110,11 @@ pub unsafe fn wait(
         room.collect(ours);
         // Collected twice, what is level-triggered would be reported twice.
         let collected = room.filled > 0;
+        let limit = set.limit_inside();
         if collected {
             bed.until = Deadline::NOW;
+        } else {
+            bed.until = bed.until.or_after(limit);
         }
         let slept = room.sleep(&bed, mask);
         ours.sleep.disarm(&set.kin, &bed, slept.unwrap_or(true));
@@ -122,6 +132,10 @@ pub unsafe fn wait(
         if room.filled > 0 || deadline.passed() {
             return Ok(room.leave(set, ours));
         }
+        if limit.is_some() {
+            set.look_inside();
+        }
+        set.settle_inside();
     }
 }
 
@@ -183,17 +197,44 @@ impl Room<'_> {
         patience: Patience,
         mask: *const sigset_t,
     ) -> Result<(), Errno> {
-        let Room { events, most, .. } = *self;
+        let Room {
+            number,
+            events,
+            most,
+            ..
+        } = *self;
+        self.unaware(set, |room| {
+            // SAFETY: the program's own array and mask.
+            let reported = unsafe { kernel_wait(number, events, most, patience, mask) }?;
+            Ok(room.keep(reported, Part::Kernels))
+        })
+    }
+
+    /// The same until `until`, for the sets inside this one.
+    fn kernel_until(
+        &mut self,
+        set: &Set,
+        until: Deadline,
+        mask: *const sigset_t,
+    ) -> Result<(), Errno> {
+        self.unaware(set, |room| room.kernel(until, mask))
+    }
+
+    /// The caller waits as `wait` does, which tells whether others came out by that. Who makes a part of ours calls it.
+    fn unaware(
+        &mut self,
+        set: &Set,
+        wait: impl FnOnce(&mut Self) -> Result<bool, Errno>,
+    ) -> Result<(), Errno> {
         set.unaware.enter();
         set.kin.in_kernel.enter();
-        let reported = match set.has_ours() || set.is_familys() {
-            true => Ok(0),
-            // SAFETY: the program's own array and mask.
-            false => unsafe { kernel_wait(self.number, events, most, patience, mask) },
+        let rung = match set.has_ours() || set.is_familys() {
+            true => Ok(false),
+            false => wait(self),
         };
         set.kin.in_kernel.leave();
         set.unaware.leave();
-        if self.keep(reported?, Part::Kernels) {
+        if rung? {
             session::begin();
             let ours = set.ours(self.number)?;
             ours.sleep.quieten(&set.kin, true);

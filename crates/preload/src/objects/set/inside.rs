@@ -3,7 +3,11 @@
 //! An inner set's number is readable while its bell is rung, and whoever takes the news in silences the bell. What
 //! is level-triggered and was read in part is no news any more, but the outer set is to tell of it again; and of
 //! what was read to the end without a wait it is to tell no more. So who waits in the outer set, or asks for it by
-//! its number, first sets the bells of those inside right.
+//! its number, first sets the bells of those inside right. Those that are watched edge-triggered stay as they are: what
+//! was told of once is not told of again.
+//!
+//! Where nobody rings for an inner set (the engine has no more bells to give, or is away), who sleeps for it looks
+//! after a while himself. Its sleep by its number is the outer set's, and so that one does.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::kernel::lock::lock;
 
-/// See the [module](self). Those that are watched edge-triggered are not among them: what was told of once is not
-/// told of again.
+/// See the [module](self).
 pub struct Inside<S> {
     any: AtomicBool,
     sets: Mutex<List<S>>,
@@ -22,7 +25,14 @@ pub struct Inside<S> {
 pub struct Guard<'a, S>(#[expect(dead_code, reason = "held, not used")] MutexGuard<'a, List<S>>);
 
 /// By number.
-type List<S> = Vec<(c_int, Weak<S>)>;
+type List<S> = Vec<(c_int, One<Weak<S>>)>;
+
+/// A set inside another.
+pub struct One<S> {
+    pub set: S,
+    /// It is watched level-triggered.
+    pub is_level: bool,
+}
 
 impl<S> Default for Inside<S> {
     fn default() -> Self {
@@ -40,14 +50,15 @@ impl<S> Inside<S> {
     }
 
     /// The set behind `number` is put inside.
-    pub fn add(&self, number: c_int, set: &Arc<S>) {
+    pub fn add(&self, number: c_int, set: &Arc<S>, is_level: bool) {
         let mut sets = lock(&self.sets);
-        sets.retain(|(other, set)| *other != number && set.strong_count() > 0);
-        sets.push((number, Arc::downgrade(set)));
+        sets.retain(|(other, one)| *other != number && one.set.strong_count() > 0);
+        let set = Arc::downgrade(set);
+        sets.push((number, One { set, is_level }));
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// It is taken out, or watched edge-triggered from now on.
+    /// It is taken out.
     pub fn remove(&self, number: c_int) {
         let mut sets = lock(&self.sets);
         sets.retain(|(other, _)| *other != number);
@@ -60,11 +71,15 @@ impl<S> Inside<S> {
     }
 
     /// Those that are there.
-    pub fn sets(&self) -> Vec<Arc<S>> {
+    pub fn sets(&self) -> Vec<One<Arc<S>>> {
         if !self.any() {
             return Vec::new();
         }
         let sets = lock(&self.sets);
-        sets.iter().filter_map(|(_, set)| set.upgrade()).collect()
+        let there = sets.iter().filter_map(|(_, one)| {
+            let (set, is_level) = (one.set.upgrade()?, one.is_level);
+            Some(One { set, is_level })
+        });
+        there.collect()
     }
 }

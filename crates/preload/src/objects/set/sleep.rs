@@ -12,6 +12,7 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard};
 
@@ -214,6 +215,36 @@ impl Sleep {
         self.renew(&mut state)?;
         state.sleeper.arm();
         state.register(set)
+    }
+
+    /// How long one may sleep by the set's own number, before he [looks](Self::look_in).
+    pub fn limit_of_number(&self) -> Option<Duration> {
+        let state = lock(&self.state);
+        state.always.and_then(|_| state.sleeper.limit())
+    }
+
+    /// As [`settle`](Self::settle), where nobody may have rung: takes in what there is, and only rings.
+    pub fn look_in(&self, any_ready: impl Fn() -> bool) {
+        let mut state = lock(&self.state);
+        let Some(number) = state.always else { return };
+        if self.renew(&mut state).is_err() || state.sleeper.limit().is_none() {
+            return;
+        }
+        state.sleeper.arm();
+        // A number that is closed is told nothing.
+        let _ = state.register(number);
+        if any_ready() && !state.sleeper.is_rung() {
+            state.sleeper.ring();
+        }
+    }
+
+    /// The set's own number has just begun to tell of it. If nobody rings, who sleeps by it comes out, and sleeps no
+    /// longer than he may from then on.
+    pub fn ring_unless_rung_for(&self) {
+        let state = lock(&self.state);
+        if state.sleeper.limit().is_some() {
+            state.sleeper.ring();
+        }
     }
 
     /// Rings where there is something to report, and silences the bell where there is nothing, if the set's number

@@ -1,0 +1,47 @@
+"""Waits in a set for those inside it, in each of which is one socket: what comes there is told of by the outer one."""
+import select, socket
+
+# More than the engine has bells for one process.
+MANY = 70
+listeners = [socket.create_server(("", port), backlog=512) for port in (7000, 7001)]
+
+
+def inside(outer, watched, one):
+    """Puts a socket into a set of its own, and that into the outer one."""
+    inner = select.epoll()
+    inner.register(one, select.EPOLLIN)
+    outer.register(inner, watched)
+    return inner
+
+
+def echo(outer, sets):
+    """Sends back what comes, until all connections have ended."""
+    while sets:
+        for number, _ in outer.poll():
+            inner, one = sets[number]
+            for _ in inner.poll(0):
+                if data := one.recv(100):
+                    one.sendall(data)
+                else:
+                    outer.unregister(inner)
+                    del sets[number]
+
+
+for listener, watched in zip(listeners, (select.EPOLLIN, select.EPOLLIN | select.EPOLLET)):
+    outer, sets = select.epoll(), {}
+    for _ in range(MANY):
+        connection, _ = listener.accept()
+        inner = inside(outer, watched, connection)
+        sets[inner.fileno()] = inner, connection
+    echo(outer, sets)
+
+# From here on this is all that is slept in.
+outer = select.epoll()
+inner = inside(outer, select.EPOLLIN, listeners[0])
+print("sleeps", flush=True)
+while True:
+    outer.poll()
+    if inner.poll(0):
+        connection, _ = listeners[0].accept()
+        connection.sendall(b"accepted")
+        connection.close()
