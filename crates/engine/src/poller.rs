@@ -40,6 +40,8 @@ pub enum Source {
     Fetched,
     /// Descriptors of a program's are closed, or cannot be.
     Closed,
+    /// The kernel has something to say about interfaces.
+    Interfaces,
 }
 
 impl Source {
@@ -59,6 +61,7 @@ impl Source {
             Self::Handoff => (11, 0),
             Self::Fetched => (12, 0),
             Self::Closed => (13, 0),
+            Self::Interfaces => (14, 0),
         };
         kind << 32 | u64::from(value)
     }
@@ -80,6 +83,7 @@ impl Source {
             11 => Self::Handoff,
             12 => Self::Fetched,
             13 => Self::Closed,
+            14 => Self::Interfaces,
             _ => return None,
         })
     }

@@ -122,6 +122,7 @@ pub fn run(
     let loads = loads.map(|loads| Box::new(loads) as Box<dyn ReadLoads>);
     let desk = desk.placing(config.placements(), loads);
     let desk = desk.reloading(reread).with(rights).with_netfilter(follows);
+    let desk = desk.watching_vlans(interface);
     let common = Common::of(seed);
     let places = places(&config, workers, &seed)?.into_iter();
     let places = places.map(Some).chain(std::iter::repeat_with(|| None));

@@ -39,6 +39,11 @@ pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> 
             let interface = name.clone();
             return Err(StartError::VlanTags { interface, vlans });
         }
+        tracing::info!(
+            interface = name,
+            "the device takes the tags of VLANs off: it has to let no frames through of VLANs that nobody here has \
+             (rx-vlan-filter on), or to leave the tags on (rxvlan off)"
+        );
     }
     if nature.gathers() {
         let kind = nature.kind.unwrap_or_default();

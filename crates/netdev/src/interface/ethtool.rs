@@ -12,6 +12,7 @@ const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_SFLAGS: u32 = 0x26;
 /// `ETH_FLAG_RXVLAN`.
 const STRIPS_VLAN_TAGS: u32 = 1 << 8;
 const ETH_SS_STATS: u32 = 1;
@@ -124,12 +125,25 @@ pub(super) fn set_feature(
 }
 
 pub(super) fn strips_vlan_tags(control: &OwnedFd, name: &str) -> io::Result<bool> {
+    Ok(flags(control, name)? & STRIPS_VLAN_TAGS != 0)
+}
+
+pub(super) fn strip_vlan_tags(control: &OwnedFd, name: &str, on: bool) -> io::Result<()> {
+    let others = flags(control, name)? & !STRIPS_VLAN_TAGS;
+    let mut flags = Value {
+        command: ETHTOOL_SFLAGS,
+        data: others | if on { STRIPS_VLAN_TAGS } else { 0 },
+    };
+    call(control, name, &mut flags)
+}
+
+fn flags(control: &OwnedFd, name: &str) -> io::Result<u32> {
     let mut flags = Value {
         command: ETHTOOL_GFLAGS,
         data: 0,
     };
     call(control, name, &mut flags)?;
-    Ok(flags.data & STRIPS_VLAN_TAGS != 0)
+    Ok(flags.data)
 }
 
 /// The answer that says how many counters there are.

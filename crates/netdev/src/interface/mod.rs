@@ -111,6 +111,19 @@ impl Interface {
             .unwrap_or(false)
     }
 
+    /// Has its device take the tags of VLANs off, or leave them on the frames (needs CAP_NET_ADMIN).
+    ///
+    /// # Errors
+    /// What the system call said, if the driver cannot do otherwise; `Unsupported` of a veth, whose frames have
+    /// their tags beside them or not as the other end has it.
+    pub fn strip_vlan_tags(&self, on: bool) -> io::Result<()> {
+        if self.driver == "veth" {
+            let message = "of a veth, its other end decides (txvlan off there)";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        ethtool::strip_vlan_tags(&control_socket()?, &self.name, on)
+    }
+
     /// Its IP addresses, as they are now.
     ///
     /// # Errors

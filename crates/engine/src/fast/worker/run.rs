@@ -282,7 +282,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 | Source::Reclaimed
                 | Source::Fetched
                 | Source::Closed
-                | Source::Tales => {}
+                | Source::Tales
+                | Source::Interfaces => {}
             }
         }
         (found, orders)

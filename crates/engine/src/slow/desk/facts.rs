@@ -88,6 +88,7 @@ impl Desk {
         explained.append(&mut told);
         if listeners_or_connections {
             explained.extend(self.explain_netfilter());
+            explained.extend(self.vlans.explain());
             explained.extend(self.explain_confinement(pid));
         }
         explained

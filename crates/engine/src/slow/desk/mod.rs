@@ -29,6 +29,7 @@ mod sockets;
 mod sums;
 mod traces;
 mod versions;
+mod vlans;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -59,6 +60,7 @@ use self::rates::{Rates, cost};
 use self::reclaims::ReclaimOf;
 use self::sockets::Followed;
 use self::versions::Strangers;
+use self::vlans::Vlans;
 
 pub use self::placing::ReadLoads;
 pub use self::sockets::KernelSockets;
@@ -136,6 +138,8 @@ pub struct Desk {
     reread: Option<Reload>,
     /// What the rules of netfilter say.
     netfilter: Netfilter,
+    /// Whether frames of VLANs look like those of none.
+    vlans: Vlans,
     /// What the engine may do, if that is known.
     rights: Option<Rights>,
     /// Memory that goes back to the machine.
@@ -193,6 +197,7 @@ impl Desk {
             diverter: None,
             reread: None,
             netfilter: Netfilter::default(),
+            vlans: Vlans::default(),
             rights: None,
             reclaims,
             places: Places::default(),
@@ -253,6 +258,7 @@ impl Desk {
 
     /// All workers have ended. Nobody waits until all is closed that programs have sent, and not read.
     fn leave(mut self) {
+        self.vlans.give_back();
         self.see_to_undone();
         let Self {
             mut control,
@@ -302,6 +308,7 @@ impl Desk {
                 Source::Process(slot) => self.process_ended(slot),
                 Source::Lifeline(slot) => self.lifeline_readable(slot),
                 Source::Netfilter => self.netfilter_changed(),
+                Source::Interfaces => self.interfaces_changed(),
                 // Heard already; the others are the fast half's.
                 Source::Tales
                 | Source::Reclaimed

@@ -1,6 +1,8 @@
 //! What an interface is: of Ethernet or not, made of others, or a part of one.
 
-use super::netlink::{Attributes, Message, Netlink, ROUTE, Request, u16_at, u32_at};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::netlink::{Attributes, Message, Netlink, Notified, ROUTE, Request, u16_at, u32_at};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
@@ -10,6 +12,8 @@ const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_SLAVE_KIND: u16 = 4;
+/// `RTMGRP_LINK`.
+const INTERFACES: u32 = 1;
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: the frames of both have Ethernet's header.
 const WITH_ETHERNET: [u16; 2] = [1, 772];
 /// Length of `struct ifinfomsg`.
@@ -73,6 +77,55 @@ fn vlan_on(message: &Message<'_>, index: u32) -> Option<String> {
         .and_then(|value| u32_at(value, 0))?;
     let is_vlan = read(message)?.kind.as_deref() == Some("vlan");
     (below == index && is_vlan).then(|| text_of(attributes.find(IFLA_IFNAME).unwrap_or(&[])))
+}
+
+/// Tells when an interface may have other VLAN devices on it, or may treat their frames otherwise.
+#[derive(Debug)]
+pub struct VlanWatch {
+    notifications: Netlink,
+    index: u32,
+}
+
+impl VlanWatch {
+    /// Of the interface with this index, from now on.
+    ///
+    /// # Errors
+    /// What netlink said.
+    pub fn of_interface(index: u32) -> rustix::io::Result<Self> {
+        let notifications = Netlink::subscribe(ROUTE, INTERFACES)?;
+        Ok(Self {
+            notifications,
+            index,
+        })
+    }
+
+    /// Reads what the kernel has announced; true if any of it is about that.
+    ///
+    /// # Errors
+    /// What netlink said.
+    pub fn update(&mut self) -> rustix::io::Result<bool> {
+        let mut any = false;
+        let index = self.index;
+        let notified = self.notifications.notifications(|message| {
+            any |= is_about(&message, index);
+        })?;
+        Ok(any || notified == Notified::Overrun)
+    }
+}
+
+impl AsFd for VlanWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.notifications.as_fd()
+    }
+}
+
+/// Whether a message is about an interface, or about one that stands on it.
+fn is_about(message: &Message<'_>, index: u32) -> bool {
+    let Some((info, attributes)) = message.split::<IFINFO_LEN>() else {
+        return false;
+    };
+    let below = attributes.find(IFLA_LINK);
+    u32_at(info, 4) == Some(index) || below.and_then(|value| u32_at(value, 0)) == Some(index)
 }
 
 fn read(message: &Message<'_>) -> Option<Nature> {
