@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use queue_pair::control::{Reply, Request};
 use queue_pair::{CONNECT_BLOCK_LEN, ConnectBlock, FastOpen, Opening, OptionKind, Submission};
@@ -185,7 +186,7 @@ pub(crate) fn connect(
         }
         block.local = local;
         if let Some(bound) = &options.bound {
-            show_bound(&attachment, local, bound)?;
+            lend(Instant::now, || show_bound(&attachment, local, bound))?;
         }
     }
     options.options.fill(&mut block);
@@ -251,6 +252,29 @@ fn specified(remote: SocketAddr, local: Option<SocketAddr>) -> SocketAddr {
     SocketAddr::new(bound.unwrap_or(loopback), remote.port())
 }
 
+/// How old what was lent may be when it is asked for: less than half of the time for which the engine keeps it.
+const FRESH: Duration = Duration::from_secs(2);
+/// How often it is lent, where the program stands still each time.
+const LOANS: usize = 3;
+
+/// Has `show` show the engine the socket that holds the port to connect from, and shows it again if that took so
+/// long, because this program stood still, that the engine may have given it back.
+fn lend(
+    mut clock: impl FnMut() -> Instant,
+    mut show: impl FnMut() -> Result<(), ConnectError>,
+) -> Result<(), ConnectError> {
+    for _ in 0..LOANS {
+        let begin = clock();
+        show()?;
+        if clock().saturating_duration_since(begin) < FRESH {
+            return Ok(());
+        }
+    }
+    Err(ConnectError::KernelsJob(
+        "the program stood still while it lent its port",
+    ))
+}
+
 /// Shows the engine the socket that holds the port to connect from.
 fn show_bound(
     attachment: &Attachment,
@@ -291,4 +315,37 @@ fn source_address(remote: SocketAddr, local: Option<SocketAddr>) -> Result<Socke
     rustix::net::connect(&probe, &remote)?;
     let source = rustix::net::getsockname(&probe)?;
     SocketAddr::try_from(source).map_err(|_| Errno::AFNOSUPPORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often it is shown, by a program that stands still for so many seconds each time.
+    fn shown(stalls: &[u64]) -> (usize, Result<(), ConnectError>) {
+        let zero = Instant::now();
+        let now = core::cell::Cell::new(zero);
+        let mut stalls = stalls.iter();
+        let mut shown = 0;
+        let show = || {
+            shown += 1;
+            let stall = stalls.next().copied().unwrap_or(0);
+            now.set(now.get() + Duration::from_secs(stall));
+            Ok(())
+        };
+        let lent = lend(|| now.get(), show);
+        (shown, lent)
+    }
+
+    #[test]
+    fn a_program_that_stood_still_lends_its_port_again() {
+        assert_eq!(shown(&[0]), (1, Ok(())));
+        assert_eq!(shown(&[6]), (2, Ok(())));
+        assert_eq!(shown(&[6, 60]), (3, Ok(())));
+        let (times, lent) = shown(&[6, 6, 6, 0]);
+        assert_eq!(times, LOANS);
+        assert!(matches!(lent, Err(ConnectError::KernelsJob(_))), "{lent:?}");
+        let refused = lend(Instant::now, || Err(Errno::BADF.into()));
+        assert_eq!(refused, Err(ConnectError::Failed(Errno::BADF)));
+    }
 }

@@ -93,7 +93,7 @@ fn a_port_that_was_lent_and_is_not_asked_for_goes_back() {
     let mut host = world.attach(None);
     world.peer.listen(7);
     let local = lend(&mut world, &mut host);
-    world.pass(Duration::from_secs(3));
+    looks_for(&mut world, 3);
     assert!(is_held(local), "it may only be slow");
     let used = lend(&mut world, &mut host);
     opened(connect(
@@ -102,12 +102,75 @@ fn a_port_that_was_lent_and_is_not_asked_for_goes_back() {
         used,
         SocketAddr::new(PEER, 7),
     ));
-    world.pass(Duration::from_secs(3));
-    world.attend();
+    looks_for(&mut world, 3);
     assert!(!is_held(local));
-    world.pass(Duration::from_secs(5));
-    world.attend();
+    looks_for(&mut world, 5);
     assert!(is_held(used));
+}
+
+/// Some time passes, and the engine runs: it looks each second.
+fn looks_for(world: &mut World, seconds: u32) {
+    for _ in 0..seconds {
+        world.pass(Duration::from_secs(1));
+        world.attend();
+    }
+}
+
+/// Nothing is read meanwhile, so nothing has been missed.
+#[test]
+fn a_port_that_was_lent_is_there_when_the_engine_goes_on() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    world.peer.listen(7);
+    let local = lend(&mut world, &mut host);
+    let block = ConnectBlock {
+        local,
+        ..ConnectBlock::new(SocketAddr::new(PEER, 7))
+    };
+    let written = host.region.send.copy_in(0, &block.encode());
+    written.expect("inside");
+    // It is looked at first.
+    world.now += Duration::from_secs(60);
+    world.worker.attend(world.now);
+    world.desk.attend();
+    assert!(is_held(local));
+    host.submit(Submission::Connect { token: 5, addr: 0 });
+    world.settle();
+    host.collect();
+    opened(*host.completions.last().expect("answered"));
+}
+
+#[test]
+fn a_port_that_is_lent_again_is_held_once() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    world.peer.listen(7);
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    let socket: OwnedFd = socket.expect("a descriptor");
+    let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    bind(&socket, &any).expect("a port");
+    let local: SocketAddr = getsockname(&socket)
+        .expect("bound")
+        .try_into()
+        .expect("an address");
+    for _ in 0..2 {
+        let fds: Fds = [socket.try_clone().expect("a descriptor")]
+            .into_iter()
+            .collect();
+        let (reply, _) = world.request(&mut host, &Request::Bound { local }, fds);
+        assert_eq!(reply, Reply::Done);
+    }
+    drop(socket);
+    // Given back at once, with nothing left that is kept for a connection which does not come.
+    let elsewhere = SocketAddr::new(ENGINE, 7);
+    let told = connect(&mut world, &mut host, local, elsewhere);
+    assert_eq!(told, failed(Errno::OPNOTSUPP));
+    assert!(!is_held(local));
 }
 
 /// Two programs of a user, and one of another.

@@ -24,6 +24,9 @@ use crate::stats::Drop;
 /// its answer. If it has waited for that too long, it has let the kernel connect the socket, and never asks; until the
 /// engine closes its duplicate, the program cannot end that connection.
 const UNUSED: Duration = Duration::from_secs(5);
+/// What counts of that between two looks, at most. They come each second: who has not looked for longer stood still,
+/// and has not read meanwhile what it was asked for.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
 /// The ports that were lent.
 #[derive(Debug, Default)]
@@ -35,8 +38,10 @@ struct Loan {
     session: Option<SessionId>,
     /// It was named and not lent: the socket is the engine's own.
     is_named: bool,
-    /// Since when.
-    since: Instant,
+    /// When it was last looked at.
+    looked: Instant,
+    /// For how long it has been here and was not used.
+    unused: Duration,
     /// Whose it counts as.
     uid: u32,
     local: SocketAddr,
@@ -45,6 +50,15 @@ struct Loan {
 }
 
 impl Loan {
+    /// Whether it was not used for too long by `now`.
+    fn is_overdue(&mut self, now: Instant) -> bool {
+        self.unused += now
+            .saturating_duration_since(self.looked)
+            .min(BETWEEN_LOOKS);
+        self.looked = now;
+        self.unused >= UNUSED
+    }
+
     /// Its program can hold up whoever closes the socket.
     fn returned(self) -> Tale {
         Tale::Returned(self.uid, vec![self.socket])
@@ -92,7 +106,7 @@ impl Lent {
         is_used: impl Fn(u16) -> bool,
     ) -> impl Iterator<Item = Tale> {
         let unused = move |loan: &mut Loan| match loan.session {
-            Some(_) => now.saturating_duration_since(loan.since) >= UNUSED,
+            Some(_) => loan.is_overdue(now),
             None => !is_used(loan.local.port()),
         };
         self.0.extract_if(.., unused).map(Loan::returned)
@@ -110,10 +124,14 @@ impl<D: Device, N: Network> Worker<D, N> {
     ) -> Result<(), Errno> {
         let kept = self.may_lend(session, local, uid);
         if let Ok(Some(session)) = kept {
+            // Shown again, because its program has stood still, it is for the same connection.
+            let again = self.lent.take(session, local);
+            self.give_back_lent(again);
             self.lent.0.push(Loan {
                 session: Some(session),
                 is_named: false,
-                since: self.now,
+                looked: self.now,
+                unused: Duration::ZERO,
                 uid,
                 local,
                 socket,
@@ -164,7 +182,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.lent.0.push(Loan {
             session: None,
             is_named: true,
-            since: self.now,
+            looked: self.now,
+            unused: Duration::ZERO,
             uid,
             local: SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
             socket,
