@@ -281,6 +281,8 @@ pub enum Tale {
     /// Descriptors of a user that are used no more, which its programs have sent but for those of ports that they have
     /// named: to be closed. There is one for each port that was lent or named, or was to be lent.
     Returned(u32, Vec<OwnedFd>),
+    /// A capture has ended, or was not begun: to be closed. There is one for each that was asked for.
+    Captured(Box<Capture>),
     /// Part of a file is to be brought into memory. There are [`FETCHES`] at most.
     Fetch(Box<Fetch>),
     /// The fast half has ended, and does not carry out what is here, or still comes. It is the last that it tells.

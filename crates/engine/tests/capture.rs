@@ -35,7 +35,7 @@ fn begin(filter: &str) -> (Captures, UnixStream) {
     let (reader, writer) = UnixStream::pair().unwrap();
     let mut captures = Captures::default();
     let capture = Capture::new(filter, OwnedFd::from(writer), "eth7").unwrap();
-    captures.begin(capture, &Clock::start()).unwrap();
+    captures.begin(Box::new(capture), &Clock::start()).unwrap();
     reader.set_nonblocking(true).unwrap();
     (captures, reader)
 }
@@ -167,7 +167,7 @@ fn times_are_those_of_the_wall_clock() {
     let (mut reader, writer) = UnixStream::pair().unwrap();
     let mut captures = Captures::default();
     let capture = Capture::new("", OwnedFd::from(writer), "eth7").unwrap();
-    captures.begin(capture, &clock).unwrap();
+    captures.begin(Box::new(capture), &clock).unwrap();
     reader.set_nonblocking(true).unwrap();
     let (before, now, after) = (wall(), clock.now(), wall());
     captures.frame(now, &frame(&syn()));
@@ -257,7 +257,7 @@ fn what_cannot_be_captured_is_refused() {
     let mut captures = Captures::default();
     let mut begin = |filter: &str, socket: OwnedFd| {
         let capture = Capture::new(filter, socket, "eth7")?;
-        captures.begin(capture, &Clock::start())
+        Ok(captures.begin(Box::new(capture), &Clock::start()).is_ok())
     };
     let socket = || OwnedFd::from(UnixStream::pair().unwrap().1);
     assert!(matches!(
@@ -269,9 +269,9 @@ fn what_cannot_be_captured_is_refused() {
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert_eq!(begin("", tcp.into()), Err(CaptureError::NotASocket));
     for _ in 0..MAX_CAPTURES {
-        assert_eq!(begin("", socket()), Ok(()));
+        assert_eq!(begin("", socket()), Ok(true));
     }
-    assert_eq!(begin("", socket()), Err(CaptureError::TooMany));
+    assert_eq!(begin("", socket()), Ok(false));
 }
 
 /// Somebody else's reader understands it too.

@@ -18,7 +18,7 @@ pub use filter::{Filter, FilterError};
 pub use frame::{Direction, Frame};
 
 use headers::Headers;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
@@ -48,14 +48,20 @@ pub enum CaptureError {
 
 /// All captures of a worker; nearly always none.
 #[derive(Debug)]
+#[expect(
+    clippy::vec_box,
+    reason = "they come in boxes, and go in them to who closes them"
+)]
 pub struct Captures {
-    running: Vec<Capture>,
+    running: Vec<Box<Capture>>,
+    ended: Vec<Box<Capture>>,
 }
 
 impl Default for Captures {
     fn default() -> Self {
         Self {
             running: Vec::with_capacity(MAX_CAPTURES),
+            ended: Vec::with_capacity(MAX_CAPTURES),
         }
     }
 }
@@ -70,10 +76,10 @@ impl Captures {
     /// Begins a capture of frames whose times are by this clock.
     ///
     /// # Errors
-    /// There are [`MAX_CAPTURES`].
-    pub fn begin(&mut self, mut capture: Capture, clock: &Clock) -> Result<(), CaptureError> {
-        if self.running.len() == MAX_CAPTURES {
-            return Err(CaptureError::TooMany);
+    /// There are [`MAX_CAPTURES`], and this one comes back.
+    pub fn begin(&mut self, mut capture: Box<Capture>, clock: &Clock) -> Result<(), Box<Capture>> {
+        if self.running.len() + self.ended.len() >= MAX_CAPTURES {
+            return Err(capture);
         }
         capture.zero = wall_clock_at_zero(clock);
         self.running.push(capture);
@@ -95,14 +101,26 @@ impl Captures {
 
     /// Sends on what has gathered, as far as the readers keep up. To be called after a batch.
     pub fn flush(&mut self) {
-        self.running.retain_mut(|capture| capture.flush().is_ok());
+        let over = |capture: &mut Box<Capture>| capture.flush().is_err();
+        self.ended.extend(self.running.extract_if(.., over));
     }
 
     /// Ends the captures that nobody reads any more. To be called now and then, since without
     /// frames nothing else would notice.
     pub fn reap(&mut self) {
         self.flush();
-        self.running.retain(|capture| !capture.is_closed());
+        let over = |capture: &mut Box<Capture>| capture.is_closed();
+        self.ended.extend(self.running.extract_if(.., over));
+    }
+
+    /// One that has ended. To close its socket can take as long as its reader likes.
+    pub fn take_ended(&mut self) -> Option<Box<Capture>> {
+        self.ended.pop()
+    }
+
+    /// All that there are: nobody goes on with them.
+    pub fn end(&mut self) -> impl Iterator<Item = Box<Capture>> {
+        self.running.drain(..).chain(self.ended.drain(..))
     }
 }
 
@@ -118,6 +136,8 @@ pub struct Capture {
     lost: u64,
     /// The wall clock at the engine's zero, in nanoseconds since 1970.
     zero: u64,
+    /// Whose it is.
+    uid: u32,
 }
 
 impl Capture {
@@ -127,11 +147,7 @@ impl Capture {
     /// # Errors
     /// The filter does not parse, or the socket is none.
     pub fn new(filter: &str, socket: OwnedFd, interface: &str) -> Result<Self, CaptureError> {
-        let filter = filter.parse()?;
-        let is_stream = sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
-        if !is_stream || sockopt::socket_domain(&socket) != Ok(AddressFamily::UNIX) {
-            return Err(CaptureError::NotASocket);
-        }
+        let filter = Self::check(filter, &socket)?;
         let mut buffer = Vec::with_capacity(BUFFER);
         pcapng::begin(&mut buffer, interface);
         Ok(Self {
@@ -141,7 +157,32 @@ impl Capture {
             sent: 0,
             lost: 0,
             zero: 0,
+            uid: 0,
         })
+    }
+
+    /// The filter, if that is one, and the socket is fit to be written to.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), which closes a socket that is not.
+    pub fn check(filter: &str, socket: impl AsFd) -> Result<Filter, CaptureError> {
+        let filter = filter.parse()?;
+        let is_stream = sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
+        if !is_stream || sockopt::socket_domain(&socket) != Ok(AddressFamily::UNIX) {
+            return Err(CaptureError::NotASocket);
+        }
+        Ok(filter)
+    }
+
+    /// The same for this user.
+    #[must_use]
+    pub fn of_user(self, uid: u32) -> Self {
+        Self { uid, ..self }
+    }
+
+    /// Whose it is, and what is to be closed.
+    pub fn into_socket(self) -> (u32, OwnedFd) {
+        (self.uid, self.socket)
     }
 
     fn write(&mut self, now: Instant, frame: &Frame<'_>) {

@@ -1,12 +1,15 @@
 //! Descriptors of programs at a worker: it closes none, for that can take as long as the program likes (SO_LINGER,
 //! FUSE). What it does not keep goes to the desk, which has others close it.
 
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice, Read};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
+use engine::capture::MAX_CAPTURES;
 use engine::clock::Clock;
 use engine::config::Config;
 use engine::exchange::{self, Ask, ClientKey, Order, SessionKey, Tale, ToFast, Told};
@@ -273,4 +276,66 @@ fn a_file_of_a_session_that_is_over_is_not_closed_by_the_worker() {
         world.desk.attend();
         assert_eq!(open_ones(&name), 0, "{ended}");
     }
+}
+
+/// The reader's end of a capture that was asked for.
+fn captures(world: &mut World, host: &mut Host, filter: &str) -> UnixStream {
+    let (reader, writer) = UnixStream::pair().expect("a pair");
+    reader.set_nonblocking(true).expect("set");
+    let request = Request::Capture {
+        filter: filter.to_owned(),
+    };
+    let fds: Fds = [OwnedFd::from(writer)].into_iter().collect();
+    host.channel.send(&request, fds).expect("sent");
+    world.desk.attend();
+    reader
+}
+
+/// Whether the engine's end is open, whatever was written to it.
+fn is_open(mut reader: &UnixStream) -> bool {
+    let read = reader.read_to_end(&mut Vec::new());
+    read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn a_capture_is_not_closed_by_the_worker() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let mut readers = Vec::new();
+    for _ in 0..=MAX_CAPTURES {
+        readers.push(captures(&mut world, &mut host, ""));
+        world.worker.attend(world.now);
+        let last = readers.last().expect("there");
+        assert!(is_open(last));
+        world.desk.attend();
+    }
+    let mut last = None;
+    while let Ok(Some((reply, _))) = host.channel.try_receive::<Reply>() {
+        last = Some(reply);
+    }
+    assert!(matches!(last, Some(Reply::Error { .. })), "{last:?}");
+    let refused = readers.pop().expect("one more than there may be");
+    assert!(!is_open(&refused));
+    // One is not read any more.
+    let over = readers.pop().expect("running");
+    over.shutdown(Shutdown::Write).expect("open");
+    world.now += Duration::from_secs(2);
+    world.worker.attend(world.now);
+    assert!(is_open(&over));
+    world.desk.attend();
+    assert!(!is_open(&over));
+    // Its place is free; a filter that is none takes no place.
+    let refused = captures(&mut world, &mut host, "prot 80");
+    world.desk.attend();
+    assert!(!is_open(&refused));
+    let again = captures(&mut world, &mut host, "");
+    world.worker.attend(world.now);
+    world.desk.attend();
+    assert!(is_open(&again));
+    // The rest goes back when the worker ends.
+    let World { worker, desk, .. } = world;
+    drop(worker);
+    assert!(is_open(&again) && readers.iter().all(is_open));
+    drop(desk);
+    assert!(!is_open(&again) && !readers.iter().any(is_open));
 }

@@ -8,21 +8,37 @@ use core::sync::atomic::AtomicU8;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use queue_pair::{read_in, read_in_now};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 use super::ahead::Readers;
 
-/// A file that is open for the engine alone. It is closed where the last reference goes, which is never the
-/// fast half: closing the last opening of a file that was removed gives its blocks back, which takes long.
+/// A file that is open for the engine alone. The last reference goes in the slow half, and there it is not closed but
+/// handed to who has time for that: closing the last opening of a file that was removed gives its blocks back, and a
+/// file system in user space answers when it likes.
 #[derive(Debug)]
 pub struct OpenFile {
-    file: OwnedFd,
+    opened: Arc<Opened>,
     /// A memory file.
     is_memory: bool,
-    /// Counts among those of its user for as long as it is open.
-    _place: Arc<()>,
+    closes: Option<Sender<Arc<Opened>>>,
+}
+
+/// What is to be closed of a file.
+#[derive(Debug)]
+pub struct Opened {
+    file: OwnedFd,
+    /// Whose it is. It counts among his for as long as it is open.
+    place: Arc<u32>,
+}
+
+impl Opened {
+    /// Whose it is.
+    pub fn uid(&self) -> u32 {
+        *self.place
+    }
 }
 
 /// Why not all that was wanted of a file was read.
@@ -35,30 +51,32 @@ pub enum Lack {
 }
 
 impl OpenFile {
-    /// One that counts at `place`.
-    pub fn new(file: OwnedFd, is_memory: bool, place: Arc<()>) -> Self {
+    /// One that counts at `place`, which says whose it is.
+    pub fn new(file: OwnedFd, is_memory: bool, place: Arc<u32>) -> Self {
         Self {
-            file,
+            opened: Arc::new(Opened { file, place }),
             is_memory,
-            _place: place,
+            closes: None,
         }
+    }
+
+    /// The same, to be closed by who gets it there.
+    #[must_use]
+    pub fn closed_by(mut self, closes: Sender<Arc<Opened>>) -> Self {
+        self.closes = Some(closes);
+        self
     }
 
     /// Fills `to` from `offset` on, without waiting for a disk.
     pub fn read(&self, to: &mut [u8], offset: u64) -> Result<(), Lack> {
         if self.is_memory {
             return read_all(to.len(), |at| {
-                pread(&self.file, &mut to[at..], offset + at as u64)
+                pread(self, &mut to[at..], offset + at as u64)
             });
         }
         read_all(to.len(), |at| {
             let mut rest = [IoSliceMut::new(&mut to[at..])];
-            preadv2(
-                &self.file,
-                &mut rest,
-                offset + at as u64,
-                ReadWriteFlags::NOWAIT,
-            )
+            preadv2(self, &mut rest, offset + at as u64, ReadWriteFlags::NOWAIT)
         })
     }
 
@@ -67,8 +85,8 @@ impl OpenFile {
         read_all(to.len(), |at| {
             let (rest, from) = (&to[at..], offset + at as u64);
             match self.is_memory {
-                true => read_in(rest, &self.file, Some(from)),
-                false => read_in_now(rest, &self.file, from),
+                true => read_in(rest, self, Some(from)),
+                false => read_in_now(rest, self, from),
             }
         })
     }
@@ -76,7 +94,16 @@ impl OpenFile {
 
 impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.opened.file.as_fd()
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if let Some(closes) = &self.closes {
+            // Where nobody gets it any more, the engine ends.
+            let _ = closes.send(Arc::clone(&self.opened));
+        }
     }
 }
 

@@ -13,7 +13,18 @@ pub(super) fn decline(slow: &mut ToSlow, order: Order) {
     match what {
         Ask::Bound { socket, uid, .. } => slow.tell(Tale::Returned(uid, vec![socket])),
         Ask::File(file) => slow.tell(Tale::Forgotten(file)),
+        Ask::Capture(capture) => slow.tell(Tale::Captured(capture)),
+        Ask::Attach { session, .. } => slow.tell(Tale::Spent(session)),
         _ => {}
+    }
+}
+
+impl<D, N> Worker<D, N> {
+    /// Captures that nobody reads any more go back.
+    pub(super) fn return_captures(&mut self) {
+        while let Some(capture) = self.captures.take_ended() {
+            self.slow.tell(Tale::Captured(capture));
+        }
     }
 }
 
@@ -27,6 +38,9 @@ impl<D, N> Drop for Worker<D, N> {
         }
         for returned in self.lent.end() {
             self.slow.tell(returned);
+        }
+        for capture in self.captures.end() {
+            self.slow.tell(Tale::Captured(capture));
         }
         if let Some(waiting) = self.waiting.take() {
             decline(&mut self.slow, waiting.into_order());

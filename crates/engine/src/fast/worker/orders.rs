@@ -9,7 +9,6 @@ use super::Worker;
 use super::ended::decline;
 use super::order::CATCH_UP;
 use super::submissions::BUDGET;
-use crate::capture::CaptureError;
 use crate::exchange::{Ask, ClientKey, Order, Refused, SessionKey, Tale, Told};
 use crate::fast::connections::SessionId;
 use crate::fast::session::EndReason;
@@ -258,10 +257,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                     connections,
                 }
             }
-            Ask::Capture(capture) => match self.captures.begin(*capture, &self.common.clock) {
+            Ask::Capture(capture) => match self.captures.begin(capture, &self.common.clock) {
                 Ok(()) => Told::Done,
-                Err(CaptureError::TooMany) => return Err(Refused::TooManyCaptures),
-                Err(_) => return Err(Errno::INVAL.into()),
+                Err(capture) => {
+                    self.slow.tell(Tale::Captured(capture));
+                    return Err(Refused::TooManyCaptures);
+                }
             },
             Ask::Trace(Some(course)) => {
                 let begun = self.trace.begin(course, self.common.clock);

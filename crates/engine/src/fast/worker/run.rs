@@ -318,6 +318,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.reclaim();
         if self.captures.is_on() {
             self.captures.reap();
+            self.return_captures();
         }
     }
 

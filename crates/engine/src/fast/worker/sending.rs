@@ -97,6 +97,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         if self.captures.is_on() {
             self.captures.flush();
+            self.return_captures();
         }
         found || sending.more || sending.sent != 0
     }

@@ -6,9 +6,13 @@
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
 use super::Desk;
+use crate::capture::Capture;
+use crate::fast::memory::Opened;
 use crate::slow::control::Control;
 use crate::slow::errands::{Errand, Errands};
 
@@ -23,7 +27,14 @@ const MOST_OF_ALL: usize = 4096;
 struct Close {
     uid: u32,
     fds: Vec<OwnedFd>,
+    file: Option<Arc<Opened>>,
     count: usize,
+}
+
+impl Close {
+    fn is_done(&self) -> bool {
+        self.fds.is_empty() && self.file.is_none()
+    }
 }
 
 impl Errand for Close {
@@ -35,6 +46,7 @@ impl Errand for Close {
 
     fn run(&mut self) {
         self.fds.clear();
+        self.file = None;
     }
 }
 
@@ -46,14 +58,20 @@ pub(super) struct Closing {
     kept: Vec<Close>,
     /// How many there are of each user.
     left: HashMap<u32, usize>,
+    /// Files that nobody sends from any more.
+    files: Receiver<Arc<Opened>>,
+    of_files: Sender<Arc<Opened>>,
 }
 
 impl Closing {
     pub(super) fn new() -> rustix::io::Result<Self> {
+        let (of_files, files) = channel();
         Ok(Self {
             errands: Errands::new()?,
             kept: Vec::new(),
             left: HashMap::new(),
+            files,
+            of_files,
         })
     }
 
@@ -71,8 +89,29 @@ impl Closing {
     pub(super) fn close(&mut self, uid: u32, fds: Vec<OwnedFd>) {
         let count = fds.len();
         if count > 0 {
-            *self.left.entry(uid).or_default() += count;
-            self.errands.add(Close { uid, fds, count });
+            self.add(uid, fds, None, count);
+        }
+    }
+
+    fn add(&mut self, uid: u32, fds: Vec<OwnedFd>, file: Option<Arc<Opened>>, count: usize) {
+        *self.left.entry(uid).or_default() += count;
+        self.errands.add(Close {
+            uid,
+            fds,
+            file,
+            count,
+        });
+    }
+
+    /// Where files go that nobody sends from any more, by the desk's own hand.
+    pub(super) fn of_files(&self) -> Sender<Arc<Opened>> {
+        self.of_files.clone()
+    }
+
+    /// Closes files that have come, soon.
+    fn close_files(&mut self) {
+        while let Ok(file) = self.files.try_recv() {
+            self.add(file.uid(), Vec::new(), Some(file), 1);
         }
     }
 
@@ -104,10 +143,11 @@ impl Closing {
 
     /// Sends threads with what is to be closed. When one is back there is time for what could not be.
     fn attend(&mut self, now: Instant) {
+        self.close_files();
         loop {
             let mut any_closed = false;
             for back in self.errands.attend(now) {
-                if back.fds.is_empty() {
+                if back.is_done() {
                     self.closed(&back);
                     any_closed = true;
                     continue;
@@ -142,6 +182,7 @@ impl Closing {
 
     /// Closes all of them here, and waits for as long as that takes.
     fn close_here(&mut self) {
+        self.close_files();
         while let Some(done) = self.errands.run_here() {
             self.closed(&done);
         }
@@ -155,6 +196,12 @@ impl Desk {
         self.closing.attend(now);
         self.see_to_shown(now);
         self.turn_away_again();
+    }
+
+    /// A capture is over.
+    pub(super) fn captured(&mut self, capture: Capture) {
+        let (uid, socket) = capture.into_socket();
+        self.closing.close(uid, vec![socket]);
     }
 
     /// The same here, and waits for as long as that takes.
@@ -191,6 +238,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::exchange;
+    use crate::fast::memory::OpenFile;
     use crate::slow::control::Control;
     use crate::slow::desk::Facts;
 
@@ -256,6 +304,29 @@ mod tests {
         drop(peer);
         left(&mut closing, later, &[]);
         assert!(!closing.is_held_up_by(1000) && closing.kept.is_empty());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_file_that_nobody_sends_from() {
+        let mut closing = Closing::new().expect("descriptors");
+        let now = Instant::now();
+        let (slow, peer) = lingering();
+        for fd in [slow, quick()] {
+            // The last reference goes here.
+            let file = OpenFile::new(fd, false, Arc::new(1000));
+            drop(Arc::new(file.closed_by(closing.of_files())));
+        }
+        closing.attend(now);
+        assert!(closing.has_some_of(1000));
+        drop(peer);
+        left(&mut closing, now + Duration::from_secs(2), &[]);
+        // When nobody closes any more it is closed all the same.
+        let (reader, writer) = std::io::pipe().expect("descriptors");
+        let file = OpenFile::new(writer.into(), false, Arc::default());
+        let file = file.closed_by(closing.of_files());
+        drop(closing);
+        drop(file);
+        assert_eq!(std::io::read_to_string(reader).expect("closed"), "");
     }
 
     #[test]

@@ -235,6 +235,7 @@ impl Desk {
         };
         match what {
             Ask::Bound { socket, uid, .. } => self.closing.close(uid, vec![socket]),
+            Ask::Capture(capture) => self.captured(*capture),
             Ask::Attach { session, .. } => self.spent(worker, *session),
             _ => {}
         }

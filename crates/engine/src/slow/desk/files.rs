@@ -23,17 +23,17 @@ const OF_DESCRIPTORS: u64 = 4;
 
 /// Where the files of each user count: as often as the place is held beside this.
 #[derive(Debug, Default)]
-pub(super) struct Places(HashMap<u32, Arc<()>>);
+pub(super) struct Places(HashMap<u32, Arc<u32>>);
 
 impl Places {
     /// A place for one more file of a user, if there is one within `limit`.
-    fn take(&mut self, uid: u32, limit: usize) -> Option<Arc<()>> {
+    fn take(&mut self, uid: u32, limit: usize) -> Option<Arc<u32>> {
         self.0.retain(|_, place| Arc::strong_count(place) > 1);
-        let held = |(uid, place): (&u32, &Arc<()>)| {
+        let held = |(uid, place): (&u32, &Arc<u32>)| {
             std::iter::repeat_n(*uid, Arc::strong_count(place) - 1)
         };
         let room = shares::has_room(limit, uid, self.0.iter().flat_map(held));
-        room.then(|| Arc::clone(self.0.entry(uid).or_default()))
+        room.then(|| Arc::clone(self.0.entry(uid).or_insert_with(|| Arc::new(uid))))
     }
 }
 
@@ -93,11 +93,8 @@ impl Desk {
         };
         let opened = open_shown(shown.as_fd());
         let opened = opened.map_err(|unfit| (unfit.errno(), unfit.to_string()))?;
-        Ok(Arc::new(OpenFile::new(
-            opened.file,
-            opened.is_memory,
-            place,
-        )))
+        let file = OpenFile::new(opened.file, opened.is_memory, place);
+        Ok(Arc::new(file.closed_by(self.closing.of_files())))
     }
 
     /// Part of a file is to be brought into memory.

@@ -263,8 +263,11 @@ impl Desk {
         let Self {
             mut control,
             mut closing,
+            crew,
             ..
         } = self;
+        // With tales that were not heard, and the files that they are about.
+        drop(crew);
         for client in control.close_all() {
             closing.close(client.uid, vec![client.into_connection()]);
         }
@@ -352,8 +355,10 @@ impl Desk {
                 }
                 Tale::Mixed { port, question } => self.mixed(from, port, question),
                 Tale::Outdated(policy) => drop(policy),
+                // It is closed later, as its last reference goes.
                 Tale::Forgotten(file) => drop(file),
                 Tale::Returned(uid, fds) => self.closing.close(uid, fds),
+                Tale::Captured(capture) => self.captured(*capture),
                 Tale::Fetch(fetch) => self.fetch(from, &fetch),
                 Tale::Reclaim(reclaim) => self.reclaims.add(ReclaimOf(from, *reclaim)),
                 Tale::Unlistened(local) => self.listens_no_longer(from, local),
