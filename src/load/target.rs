@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use engine::slow::kernel::neighbours::{Knowledge, Neighbours};
+use engine::slow::kernel::neighbours::{Knowledge, NeighbourChanges, Neighbours};
 use engine::slow::kernel::routes::{Route, Routes};
 use netdev::Interface;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -119,6 +119,7 @@ fn name_of(interface: u32) -> Result<String> {
 
 /// Asks the kernel for the station of a neighbour, and waits until it knows.
 fn resolve(interface: u32, neighbour: IpAddr) -> Result<MacAddr> {
+    let mut changes = NeighbourChanges::on_interface(interface)?;
     let mut neighbours = Neighbours::on_interface(interface)?;
     let deadline = Instant::now() + RESOLVING;
     let mut knowledge = neighbours.ask(neighbour)?;
@@ -134,9 +135,9 @@ fn resolve(interface: u32, neighbour: IpAddr) -> Result<MacAddr> {
         if left.is_zero() {
             bail!("nobody answers for {neighbour}: is it up, and on this link?");
         }
-        let mut fds = [PollFd::from_borrowed_fd(neighbours.as_fd(), PollFlags::IN)];
+        let mut fds = [PollFd::from_borrowed_fd(changes.as_fd(), PollFlags::IN)];
         poll(&mut fds, Some(&Timespec::try_from(left)?))?;
-        neighbours.update(|_| ())?;
+        changes.update(|_| ())?;
         knowledge = neighbours.ask(neighbour)?;
     }
 }

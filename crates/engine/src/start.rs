@@ -96,6 +96,11 @@ pub fn run(
         false => privileges::drop_privileges(),
     };
     let rights = rights.map_err(step("drop privileges"))?;
+    // Only now: its threads have no more rights than are kept.
+    let networks = networks.into_iter().map(KernelNetwork::asking_aside);
+    let networks = networks
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(step("start a thread"))?;
     let (capabilities, confined) = (rights.names().join(" "), rights.confined);
     tracing::info!(capabilities, confined, "privileges kept");
     let offloads = devices.first().map(|device| in_words(&device.offloads()));

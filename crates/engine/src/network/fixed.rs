@@ -86,11 +86,11 @@ impl Network for FixedNetwork {
         wanted.or(source).ok_or(Errno::NETUNREACH)
     }
 
-    fn neighbour(&mut self, _: IpAddr) -> Knowledge {
-        Knowledge::Resolved {
+    fn neighbour(&mut self, _: IpAddr) -> Option<Knowledge> {
+        Some(Knowledge::Resolved {
             mac: self.peer,
             stale: false,
-        }
+        })
     }
 
     fn probe(&mut self, _: IpAddr) {}

@@ -100,8 +100,8 @@ pub trait Network {
     /// not reached through the engine's interface (`OPNOTSUPP`: the kernel must do it).
     fn source_for(&mut self, destination: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, Errno>;
 
-    /// What is known about a next hop.
-    fn neighbour(&mut self, next_hop: IpAddr) -> Knowledge;
+    /// What is known about a next hop; `None` if the answer comes as a change.
+    fn neighbour(&mut self, next_hop: IpAddr) -> Option<Knowledge>;
 
     /// Has a next hop resolved or probed; the answer comes as a change.
     fn probe(&mut self, next_hop: IpAddr);

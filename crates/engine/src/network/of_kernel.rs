@@ -11,8 +11,9 @@ use wire::ethernet::MacAddr;
 use super::arriving::Arriving;
 use super::{Network, NetworkChange, NextHop, Steered};
 use crate::slow::kernel::addresses::Addresses;
+use crate::slow::kernel::asking::{Answer, Answers, Asking, OfKernel, Question};
 use crate::slow::kernel::link::Link;
-use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
+use crate::slow::kernel::neighbours::{Knowledge, NeighbourChanges};
 use crate::slow::kernel::netlink::Notified;
 use crate::slow::kernel::ports::{Ports, hold};
 use crate::slow::kernel::queues::QueueCount;
@@ -74,10 +75,23 @@ pub struct KernelNetwork<S> {
     queues: QueueCount,
     addresses: Addresses,
     routes: Routes,
-    neighbours: Neighbours,
+    neighbours: NeighbourChanges,
+    /// What may wait for the kernel's locks is asked here.
+    asked: Asked,
+    /// A question found no room.
+    missed: bool,
     ports: Ports,
     arriving: Arriving,
     steering: S,
+}
+
+/// Who asks the kernel what it may take long to answer.
+#[derive(Debug)]
+enum Asked {
+    /// Whoever has the question: he may wait.
+    Here(Box<OfKernel>),
+    /// A thread.
+    Aside(Asking),
 }
 
 impl<S: Steer> KernelNetwork<S> {
@@ -92,12 +106,49 @@ impl<S: Steer> KernelNetwork<S> {
             queues: QueueCount::of_interface(&interface)?,
             addresses: Addresses::of_interface(interface.index)?,
             routes: Routes::open()?,
-            neighbours: Neighbours::on_interface(interface.index)?,
+            neighbours: NeighbourChanges::on_interface(interface.index)?,
+            asked: Asked::Here(Box::new(OfKernel::of_interface(interface.clone())?)),
+            missed: false,
             interface,
             ports: Ports::with_limit(leased_ports),
             arriving: Arriving::default(),
             steering,
         })
+    }
+
+    /// From now on a thread asks what the kernel may take long to answer. It has the rights of the one that calls
+    /// this.
+    ///
+    /// # Errors
+    /// There are no more descriptors, or threads.
+    pub fn asking_aside(mut self) -> std::io::Result<Self> {
+        let kernel = OfKernel::of_interface(self.interface.clone())?;
+        self.asked = Asked::Aside(Asking::of(kernel)?);
+        Ok(self)
+    }
+
+    /// Asks; the answer, if it is known at once.
+    fn ask(&mut self, question: Question) -> Option<Answer> {
+        match &mut self.asked {
+            Asked::Here(kernel) => kernel.answer(question),
+            Asked::Aside(asking) => {
+                self.missed |= !asking.ask(question);
+                None
+            }
+        }
+    }
+
+    /// What was asked before, and is answered now.
+    fn take_answers(&mut self, each: &mut dyn FnMut(NetworkChange)) {
+        let Asked::Aside(asking) = &self.asked else {
+            return;
+        };
+        let queues = &mut self.queues;
+        asking.answers(|answer| tell(queues, answer, each));
+        if std::mem::take(&mut self.missed) {
+            each(NetworkChange::AllNeighbours);
+            let _ = self.ask(Question::Queues);
+        }
     }
 
     /// The steering.
@@ -175,6 +226,20 @@ impl<S: Steer> KernelNetwork<S> {
     }
 }
 
+/// What an answer changes.
+fn tell(queues: &mut QueueCount, answer: Answer, each: &mut dyn FnMut(NetworkChange)) {
+    match answer {
+        Answer::Neighbour(change) => {
+            each(NetworkChange::Neighbour(change.address, change.knowledge));
+        }
+        Answer::Queues(count) => {
+            if queues.is_news(count) {
+                each(NetworkChange::Queues(count));
+            }
+        }
+    }
+}
+
 impl<S: Steer> Network for KernelNetwork<S> {
     fn index(&self) -> u32 {
         self.interface.index
@@ -229,23 +294,19 @@ impl<S: Steer> Network for KernelNetwork<S> {
         }
     }
 
-    fn neighbour(&mut self, next_hop: IpAddr) -> Knowledge {
-        self.neighbours.ask(next_hop).unwrap_or_else(|error| {
-            tracing::warn!(%next_hop, %error, "the kernel does not say who the neighbour is");
-            Knowledge::Unresolved
-        })
+    fn neighbour(&mut self, next_hop: IpAddr) -> Option<Knowledge> {
+        match self.ask(Question::Neighbour(next_hop)) {
+            Some(Answer::Neighbour(change)) => Some(change.knowledge),
+            _ => None,
+        }
     }
 
     fn probe(&mut self, next_hop: IpAddr) {
-        if let Err(error) = self.neighbours.probe(next_hop) {
-            tracing::warn!(%next_hop, %error, "the kernel does not resolve the neighbour");
-        }
+        let _ = self.ask(Question::Probe(next_hop));
     }
 
     fn confirm(&mut self, next_hop: IpAddr, mac: MacAddr) {
-        if let Err(error) = self.neighbours.confirm(next_hop, mac) {
-            tracing::debug!(%next_hop, %error, "the kernel does not take the confirmation");
-        }
+        let _ = self.ask(Question::Confirm(next_hop, mac));
     }
 
     fn changes(&mut self, each: &mut dyn FnMut(NetworkChange)) {
@@ -262,8 +323,10 @@ impl<S: Steer> Network for KernelNetwork<S> {
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "link notifications"),
         }
-        if let Some(count) = self.queues.update(&self.interface) {
-            each(NetworkChange::Queues(count));
+        if self.queues.update()
+            && let Some(answer) = self.ask(Question::Queues)
+        {
+            tell(&mut self.queues, answer, each);
         }
         let before = self.addresses.list().to_vec();
         match self.addresses.update() {
@@ -279,6 +342,8 @@ impl<S: Steer> Network for KernelNetwork<S> {
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "route notifications"),
         }
+        // What was asked for is older than what is told of below.
+        self.take_answers(each);
         let changes = self.neighbours.update(|change| {
             each(NetworkChange::Neighbour(change.address, change.knowledge));
         });
@@ -378,12 +443,17 @@ impl<S: Steer> Network for KernelNetwork<S> {
     }
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        vec![
+        let answers = match &self.asked {
+            Asked::Aside(asking) => Some(asking.as_fd()),
+            Asked::Here(_) => None,
+        };
+        let told = [
             self.link.as_fd(),
             self.queues.as_fd(),
             self.addresses.as_fd(),
             self.routes.as_fd(),
             self.neighbours.as_fd(),
-        ]
+        ];
+        told.into_iter().chain(answers).collect()
     }
 }

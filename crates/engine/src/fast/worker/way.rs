@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use super::Worker;
 use crate::config::Congestion;
 use crate::network::Network;
-use crate::slow::kernel::neighbours::Knowledge;
 use crate::stats::Drop;
 
 /// Ways that are looked at again in a second because programs doubt them, for all programs together.
@@ -64,23 +63,21 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             self.network.probe(hop.address);
         }
-        let knowledge = self.network.neighbour(hop.address);
-        if doubted && let Some(number) = self.paths.neighbour_changed(hop.address, knowledge) {
-            self.release_held(number, knowledge);
-        }
-        let (neighbour, hardware) = match knowledge {
-            Knowledge::Resolved { mac, stale: false } => (Neighbour::Reachable, Some(mac.0)),
-            Knowledge::Resolved { mac, stale: true } => (Neighbour::Stale, Some(mac.0)),
-            Knowledge::Unresolved => (Neighbour::Unknown, None),
-            Knowledge::Failed => (Neighbour::Failed, None),
-        };
-        Ok(Way {
+        let mut way = Way {
             source,
             next_hop: hop.address,
-            neighbour,
-            hardware,
+            neighbour: Neighbour::Unknown,
+            hardware: None,
             mtu: hop.mtu.unwrap_or(self.stack.config().mtu).into(),
-        })
+        };
+        // Else the slow half asks, which may wait for the answer.
+        if let Some(knowledge) = self.network.neighbour(hop.address) {
+            if doubted && let Some(number) = self.paths.neighbour_changed(hop.address, knowledge) {
+                self.release_held(number, knowledge);
+            }
+            (way.neighbour, way.hardware) = knowledge.as_told();
+        }
+        Ok(way)
     }
 }
 

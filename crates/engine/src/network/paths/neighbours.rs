@@ -88,6 +88,7 @@ impl Neighbours {
             return number;
         }
         let knowledge = network.neighbour(address);
+        let knowledge = knowledge.unwrap_or(Knowledge::Unresolved);
         let number = match self.idle.first() {
             Some(idle) if self.count > self.limit => {
                 let old = self.all[idle].address;
@@ -136,8 +137,11 @@ impl Neighbours {
     ) -> Reach {
         let neighbour = &mut self.all[number];
         if neighbour.epoch != self.epoch && questions.take() {
-            neighbour.knowledge = network.neighbour(neighbour.address);
-            neighbour.asked = false;
+            // Until the answer comes, what was known is the best that there is.
+            if let Some(knowledge) = network.neighbour(neighbour.address) {
+                neighbour.knowledge = knowledge;
+                neighbour.asked = false;
+            }
             neighbour.epoch = self.epoch;
         }
         if !neighbour.used {

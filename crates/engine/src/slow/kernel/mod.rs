@@ -5,6 +5,7 @@
 //! the answers and keeps them true by listening to the kernel's notifications.
 
 pub mod addresses;
+pub mod asking;
 pub mod calls;
 pub mod cgroups;
 pub mod link;

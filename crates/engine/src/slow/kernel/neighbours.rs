@@ -9,6 +9,7 @@ use super::netlink::{
     CREATE, Message, Netlink, Notified, REPLACE, ROUTE, Request, address_of, family,
 };
 use super::netlink::{u16_at, u32_at};
+use queue_pair::control::Neighbour;
 use rustix::io::Errno;
 use wire::ethernet::MacAddr;
 
@@ -44,6 +45,18 @@ pub enum Knowledge {
     Failed,
 }
 
+impl Knowledge {
+    /// As programs are told of it, with the hardware address if there is one.
+    pub fn as_told(self) -> (Neighbour, Option<[u8; 6]>) {
+        match self {
+            Self::Resolved { mac, stale: false } => (Neighbour::Reachable, Some(mac.0)),
+            Self::Resolved { mac, stale: true } => (Neighbour::Stale, Some(mac.0)),
+            Self::Unresolved => (Neighbour::Unknown, None),
+            Self::Failed => (Neighbour::Failed, None),
+        }
+    }
+}
+
 /// A neighbour's entry changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
@@ -53,21 +66,21 @@ pub struct Change {
     pub knowledge: Knowledge,
 }
 
-/// Asks the kernel about neighbours on one interface.
+/// Asks the kernel about neighbours on one interface. It answers under its lock of all that changes in networks
+/// (RTNL), before Linux 6.17 at least: whoever asks may wait.
 #[derive(Debug)]
 pub struct Neighbours {
     interface: u32,
     requests: Netlink,
-    notifications: Netlink,
 }
 
 impl Neighbours {
     /// For the interface with this index.
     pub fn on_interface(interface: u32) -> rustix::io::Result<Self> {
+        let requests = Netlink::open(ROUTE)?;
         Ok(Self {
             interface,
-            requests: Netlink::open(ROUTE)?,
-            notifications: Netlink::subscribe(ROUTE, GROUPS)?,
+            requests,
         })
     }
 
@@ -111,6 +124,24 @@ impl Neighbours {
         request.address(NDA_DST, address);
         request
     }
+}
+
+/// Hears what becomes of neighbours on one interface.
+#[derive(Debug)]
+pub struct NeighbourChanges {
+    interface: u32,
+    notifications: Netlink,
+}
+
+impl NeighbourChanges {
+    /// For the interface with this index.
+    pub fn on_interface(interface: u32) -> rustix::io::Result<Self> {
+        let notifications = Netlink::subscribe(ROUTE, GROUPS)?;
+        Ok(Self {
+            interface,
+            notifications,
+        })
+    }
 
     /// Reads what the kernel has announced. [`Notified::Overrun`]: everything must be asked again.
     pub fn update(&mut self, mut each: impl FnMut(Change)) -> rustix::io::Result<Notified> {
@@ -123,7 +154,7 @@ impl Neighbours {
     }
 }
 
-impl AsFd for Neighbours {
+impl AsFd for NeighbourChanges {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.notifications.as_fd()
     }

@@ -25,7 +25,7 @@ pub struct QueueCount {
 }
 
 impl QueueCount {
-    /// Of an interface as it was when it was looked up; what has changed since is told by the first
+    /// Of an interface as it was when it was looked up; what has changed since is to be asked for after the first
     /// [`update`](Self::update).
     pub fn of_interface(interface: &Interface) -> rustix::io::Result<Self> {
         let notifications = socket_with(
@@ -42,8 +42,8 @@ impl QueueCount {
         })
     }
 
-    /// Reads what the kernel has announced; how many there are, if that is another number than before.
-    pub fn update(&mut self, interface: &Interface) -> Option<u32> {
+    /// Reads what the kernel has announced; true if the number is to be asked for.
+    pub fn update(&mut self) -> bool {
         let mut message = [0; MESSAGE];
         let mut ask = std::mem::take(&mut self.unasked);
         loop {
@@ -59,12 +59,12 @@ impl QueueCount {
             };
             ask |= message.get(..length).is_some_and(tells_of_queue);
         }
-        if !ask {
-            return None;
-        }
-        let count = interface.count_receive_queues().ok()?;
-        let before = std::mem::replace(&mut self.known, count);
-        (count != before).then_some(count)
+        ask
+    }
+
+    /// There are so many; true if that is another number than before.
+    pub fn is_news(&mut self, count: u32) -> bool {
+        std::mem::replace(&mut self.known, count) != count
     }
 }
 
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn what_has_changed_since_the_look_up_is_told_once() {
-        let mut loopback = Interface::find("lo").expect("every namespace has a loopback");
-        loopback.receive_queues = 0;
+        let loopback = Interface::find("lo").expect("every namespace has a loopback");
         let mut queues = QueueCount::of_interface(&loopback).expect("netlink");
-        // The loopback has no channels to ask for.
-        assert_eq!(queues.update(&loopback), None);
-        assert_eq!(queues.update(&loopback), None);
+        assert!(queues.update(), "it is asked for once");
+        assert!(!queues.is_news(loopback.receive_queues));
+        assert!(queues.is_news(7));
+        assert!(!queues.is_news(7));
     }
 }

@@ -1,0 +1,241 @@
+//! Questions to the kernel that may wait for its locks, asked by a thread that may wait.
+//!
+//! What is asked of neighbours, and how many queues there are, the kernel answers under the lock that whoever
+//! changes the network holds (RTNL): a container that starts, a route daemon, a driver that resets its device. A
+//! worker does not wait for those. It hands its questions on, and the answers come as changes do.
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use netdev::interface::Interface;
+use rustix::event::{EventfdFlags, eventfd};
+use wire::ethernet::MacAddr;
+
+use super::neighbours::{Change, Knowledge, Neighbours};
+
+/// Questions that wait at a time. Who finds no room asks again when there is some.
+const ROOM: usize = 1024;
+
+/// What the kernel is asked, or told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// What it knows of a neighbour.
+    Neighbour(IpAddr),
+    /// The same, after it was told to resolve or to probe it.
+    Probe(IpAddr),
+    /// Nothing: a neighbour answers from this address.
+    Confirm(IpAddr, MacAddr),
+    /// How many receive queues the interface has.
+    Queues,
+}
+
+/// What it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// What is known of a neighbour.
+    Neighbour(Change),
+    /// So many receive queues.
+    Queues(u32),
+}
+
+/// Who answers questions, and waits for the kernel.
+pub trait Answers: Send + 'static {
+    /// The answer, if there is one.
+    fn answer(&mut self, question: Question) -> Option<Answer>;
+}
+
+/// The kernel, asked about an interface.
+#[derive(Debug)]
+pub struct OfKernel {
+    interface: Interface,
+    neighbours: Neighbours,
+}
+
+impl OfKernel {
+    /// With a socket of its own.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn of_interface(interface: Interface) -> rustix::io::Result<Self> {
+        let neighbours = Neighbours::on_interface(interface.index)?;
+        Ok(Self {
+            interface,
+            neighbours,
+        })
+    }
+
+    fn neighbour(&mut self, address: IpAddr) -> Option<Answer> {
+        let asked = self.neighbours.ask(address);
+        let knowledge = asked.unwrap_or_else(|error| {
+            tracing::warn!(next_hop = %address, %error, "the kernel does not say who the neighbour is");
+            Knowledge::Unresolved
+        });
+        let change = Change { address, knowledge };
+        Some(Answer::Neighbour(change))
+    }
+}
+
+impl Answers for OfKernel {
+    fn answer(&mut self, question: Question) -> Option<Answer> {
+        match question {
+            Question::Neighbour(address) => self.neighbour(address),
+            Question::Probe(address) => {
+                if let Err(error) = self.neighbours.probe(address) {
+                    tracing::warn!(next_hop = %address, %error, "the kernel does not resolve the neighbour");
+                }
+                // One that needs no probe does not change, and would not be told of.
+                self.neighbour(address)
+            }
+            Question::Confirm(address, mac) => {
+                if let Err(error) = self.neighbours.confirm(address, mac) {
+                    tracing::debug!(next_hop = %address, %error, "the kernel does not take the confirmation");
+                }
+                None
+            }
+            Question::Queues => {
+                let count = self.interface.count_receive_queues().ok()?;
+                Some(Answer::Queues(count))
+            }
+        }
+    }
+}
+
+/// Questions on their way, and answers on their way back.
+#[derive(Debug)]
+pub struct Asking {
+    questions: SyncSender<Question>,
+    answers: Receiver<Answer>,
+    wire: Arc<OwnedFd>,
+}
+
+impl Asking {
+    /// Of a thread that asks `of`; it ends with this.
+    ///
+    /// # Errors
+    /// There are no more descriptors, or threads.
+    pub fn of(mut of: impl Answers) -> std::io::Result<Self> {
+        let (questions, asked) = sync_channel::<Question>(ROOM);
+        // Who asks takes answers before it asks more than there is room for; a thread that waits for that holds
+        // up nobody.
+        let (says, answers) = sync_channel(ROOM);
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wire = Arc::new(eventfd(0, flags)?);
+        let rings = Arc::clone(&wire);
+        std::thread::Builder::new()
+            .name("asking".to_owned())
+            .spawn(move || {
+                for question in asked {
+                    if let Some(answer) = of.answer(question)
+                        && says.send(answer).is_err()
+                    {
+                        return;
+                    }
+                    // Who found no room hears that there is some again, answer or not. Full is rung.
+                    let _ = rustix::io::write(&*rings, &1u64.to_ne_bytes());
+                }
+            })?;
+        Ok(Self {
+            questions,
+            answers,
+            wire,
+        })
+    }
+
+    /// Asks, and never waits; false if there is no room.
+    pub fn ask(&self, question: Question) -> bool {
+        self.questions.try_send(question).is_ok()
+    }
+
+    /// The answers that have come. Never waits.
+    pub fn answers(&self, mut each: impl FnMut(Answer)) {
+        let _ = rustix::io::read(&*self.wire, &mut [0u8; 8]);
+        // Bounded, so that who answers fast cannot keep a worker from its packets.
+        for answer in self.answers.try_iter().take(ROOM) {
+            each(answer);
+        }
+    }
+}
+
+impl AsFd for Asking {
+    /// Readable when there are answers.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wire.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel whose lock somebody holds until he says a word for each question.
+    struct Locked(Receiver<()>);
+
+    impl Answers for Locked {
+        fn answer(&mut self, question: Question) -> Option<Answer> {
+            let _ = self.0.recv();
+            let Question::Neighbour(address) = question else {
+                return None;
+            };
+            let knowledge = Knowledge::Failed;
+            Some(Answer::Neighbour(Change { address, knowledge }))
+        }
+    }
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    #[test]
+    fn nobody_waits_for_the_kernels_lock() {
+        let (word, hears) = std::sync::mpsc::channel();
+        let asking = Asking::of(Locked(hears)).expect("a thread");
+        // One is with the kernel, at most; then there is no room, and that is said at once.
+        let mut taken = 0;
+        while asking.ask(Question::Neighbour(address((taken % 200) as u8))) {
+            taken += 1;
+            assert!(taken <= ROOM + 1, "it is bounded");
+        }
+        assert!(taken >= ROOM);
+        asking.answers(|answer| panic!("{answer:?} of a kernel that does not answer"));
+        // It lets go: all come, in their order.
+        for _ in 0..taken {
+            word.send(()).expect("heard");
+        }
+        let mut come = 0;
+        while come < taken {
+            let mut fds = [rustix::event::PollFd::new(
+                &asking,
+                rustix::event::PollFlags::IN,
+            )];
+            let limit = rustix::time::Timespec {
+                tv_sec: 60,
+                tv_nsec: 0,
+            };
+            let ready = rustix::event::poll(&mut fds, Some(&limit)).expect("polled");
+            assert!(ready > 0, "{come} of {taken}");
+            asking.answers(|answer| {
+                let knowledge = Knowledge::Failed;
+                let address = address((come % 200) as u8);
+                assert_eq!(answer, Answer::Neighbour(Change { address, knowledge }));
+                come += 1;
+            });
+        }
+    }
+
+    #[test]
+    fn the_kernel_answers_about_the_loopback() {
+        let loopback = Interface::find("lo").expect("every namespace has a loopback");
+        let mut kernel = OfKernel::of_interface(loopback).expect("netlink");
+        let answer = kernel.answer(Question::Neighbour(address(1)));
+        let knowledge = Knowledge::Unresolved;
+        let unknown = Change {
+            address: address(1),
+            knowledge,
+        };
+        assert_eq!(answer, Some(Answer::Neighbour(unknown)));
+        // It has no channels to ask for.
+        assert_eq!(kernel.answer(Question::Queues), None);
+    }
+}
