@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::beside::{Engine, Host, LIMIT, connect, listener, on, read};
-use engine::config::Queues;
+use engine::config::{Queues, Workers};
 use lab::{Side, World};
 use queue_pair::{ConnRef, ConnectBlock, Opening, Submission};
 
@@ -231,17 +231,35 @@ fn queues_that_are_added_are_served_and_no_connection_is_lost() {
     if lab::skip_without_root("queues_that_are_added_are_served_and_no_connection_is_lost") {
         return;
     }
+    queues_are_added(1);
+}
+
+/// What comes to the other worker than before is handed over.
+#[test]
+fn queues_that_are_added_to_two_workers_are_served_and_no_connection_is_lost() {
+    let test = "queues_that_are_added_to_two_workers_are_served_and_no_connection_is_lost";
+    if lab::skip_without_root(test) {
+        return;
+    }
+    queues_are_added(2);
+}
+
+/// To an engine with so many workers, each of which has one first.
+fn queues_are_added(workers: u16) {
     let world = World::with_queues(4).expect("namespaces");
+    let first = u32::from(workers);
     // The sender's first: it may not have more queues than there are to receive from.
     assert!(set_queues(&world, Side::Client, 4, 1));
-    assert!(set_queues(&world, Side::Server, 1, 1));
-    let engine = Engine::start(&world, |_| ());
+    // As many to send by: the kernel takes a queue without one for gone, whatever comes to it, and refuses that
+    // while a socket is bound to it.
+    assert!(set_queues(&world, Side::Server, first, first));
+    let engine = Engine::start(&world, |config| config.workers = Workers::Count(workers));
     let program = &mut Program::on(&world, &engine);
     let server = server(&world);
     let mut pairs = program.pairs(&world, &server);
-    assert_eq!(frames(&engine).len(), 1);
+    assert_eq!(frames(&engine).len(), first as usize);
     // From now on the connections come to other queues than before.
-    assert!(set_queues(&world, Side::Server, 4, 1));
+    assert!(set_queues(&world, Side::Server, 4, first));
     // Drivers steer what comes to a new queue from its beginning; this one when it is told to.
     let begin = Instant::now();
     while frames(&engine).len() < 4 {
@@ -265,10 +283,35 @@ fn queues_that_are_added_are_served_and_no_connection_is_lost() {
     assert!(counted.iter().all(|frames| *frames > 0.0), "{counted:?}");
     // Fewer would leave frames to queues that are gone.
     assert!(set_queues(&world, Side::Client, 4, 1));
-    assert!(!set_queues(&world, Side::Server, 2, 1));
+    assert!(!set_queues(&world, Side::Server, first, first));
     for pair in &mut pairs {
         pair.exchange(&mut program.host);
     }
+}
+
+/// A device that spreads by another table than before (`ethtool -X`): the frames of each connection come to another
+/// queue, and to the other worker. A veth has no such table; its other end chooses the queue, and chooses anew when
+/// it has more of them to send by, or fewer.
+#[test]
+fn connections_that_come_to_other_queues_of_two_workers_go_on() {
+    if lab::skip_without_root("connections_that_come_to_other_queues_of_two_workers_go_on") {
+        return;
+    }
+    let world = World::with_queues(4).expect("namespaces");
+    let engine = Engine::start(&world, |config| config.workers = Workers::Count(2));
+    let program = &mut Program::on(&world, &engine);
+    let server = server(&world);
+    let mut pairs = program.pairs(&world, &server);
+    for spread in [1, 4, 2, 3, 1, 4] {
+        assert!(set_queues(&world, Side::Client, 4, spread));
+        for pair in &mut pairs {
+            pair.exchange(&mut program.host);
+        }
+        program.accept(&world).exchange(&mut program.host);
+        program.open(&server).exchange(&mut program.host);
+    }
+    assert!(engine.metric("frames_handed") > 0.0, "they came to both");
+    assert!(program.kernel.accept().is_err(), "none is the kernel's");
 }
 
 #[test]
