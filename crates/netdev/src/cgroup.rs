@@ -1,6 +1,7 @@
 //! BPF programs of a cgroup that see the packets, or the connects, of the processes in it: what they
 //! decide holds for the kernel's TCP alone.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -15,7 +16,37 @@ const HOOKS: &[(u32, &str)] = &[
     (3, "sock_ops"),
     (10, "connect4"),
     (11, "connect6"),
+    (21, "getsockopt"),
+    (22, "setsockopt"),
+    (29, "getpeername4"),
+    (30, "getpeername6"),
+    (31, "getsockname4"),
+    (32, "getsockname6"),
 ];
+/// Programs of a hook that are named: a cgroup can have no more of its own there.
+const NAMED: usize = 64;
+
+/// A hook at which there are programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// What people call it.
+    pub name: &'static str,
+    /// Their numbers, by which bpftool(8) shows them; none where there are too many to name.
+    pub programs: Vec<u32>,
+}
+
+impl fmt::Display for Hook {
+    /// "egress (BPF program 12)".
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.name)?;
+        let numbers: Vec<String> = self.programs.iter().map(u32::to_string).collect();
+        match &numbers[..] {
+            [] => Ok(()),
+            [one] => write!(formatter, " (BPF program {one})"),
+            several => write!(formatter, " (BPF programs {})", several.join(" and ")),
+        }
+    }
+}
 
 /// The beginning of `union bpf_attr` for this command.
 #[repr(C)]
@@ -30,41 +61,78 @@ struct Query {
     _unused: u32,
 }
 
-/// The hooks at which there are programs, by their names, for processes in this cgroup: one of
-/// version 2, by a descriptor of its directory.
+/// The hooks at which there are programs for processes in this cgroup: one of version 2, by a descriptor of its
+/// directory. Those that the kernel does not know have none.
 ///
 /// # Errors
-/// What bpf(2) says: EPERM without CAP_NET_ADMIN, EINVAL where the kernel has no such hooks, or the
+/// What bpf(2) says of the first: EPERM without CAP_NET_ADMIN, EINVAL where the kernel has no such hooks, or the
 /// directory is no cgroup.
-pub fn hooks(cgroup: impl AsFd) -> io::Result<Vec<&'static str>> {
+pub fn hooks(cgroup: impl AsFd) -> io::Result<Vec<Hook>> {
     let mut found = Vec::new();
-    for (kind, name) in HOOKS {
-        let mut query = Query {
-            target_fd: cgroup.as_fd().as_raw_fd() as u32,
-            attach_type: *kind,
-            query_flags: EFFECTIVE,
-            ..Query::default()
-        };
-        // SAFETY: the kernel reads and writes no more of `query` than the size that it is told, and
-        // with no room for numbers of programs (`prog_cnt` is 0) nothing else.
-        let said = unsafe {
-            libc::syscall(
-                libc::SYS_bpf,
-                BPF_PROG_QUERY,
-                &raw mut query,
-                size_of::<Query>(),
-            )
-        };
-        if said < 0 {
-            let error = io::Error::last_os_error();
-            // There are more of them than there is room for.
-            if error.raw_os_error() != Some(libc::ENOSPC) {
-                return Err(error);
-            }
-        }
-        if query.prog_cnt > 0 {
-            found.push(*name);
+    for (at, (kind, name)) in HOOKS.iter().enumerate() {
+        match programs(&cgroup, *kind) {
+            Ok(None) => {}
+            Ok(Some(programs)) => found.push(Hook { name, programs }),
+            Err(error) if at == 0 => return Err(error),
+            Err(_) => {}
         }
     }
     Ok(found)
+}
+
+/// The programs at a hook, if there are any.
+fn programs(cgroup: impl AsFd, kind: u32) -> io::Result<Option<Vec<u32>>> {
+    let mut numbers = [0u32; NAMED];
+    let mut query = Query {
+        target_fd: cgroup.as_fd().as_raw_fd() as u32,
+        attach_type: kind,
+        query_flags: EFFECTIVE,
+        prog_ids: numbers.as_mut_ptr() as u64,
+        prog_cnt: NAMED as u32,
+        ..Query::default()
+    };
+    // SAFETY: the kernel reads and writes no more of `query` than the size that it is told, and of `numbers` as
+    // many as there is said to be room for; both live until it returns.
+    let said = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_PROG_QUERY,
+            &raw mut query,
+            size_of::<Query>(),
+        )
+    };
+    let all_named = said >= 0;
+    if !all_named {
+        let error = io::Error::last_os_error();
+        // There are more of them than there is room for.
+        if error.raw_os_error() != Some(libc::ENOSPC) {
+            return Err(error);
+        }
+    }
+    let count = if all_named {
+        query.prog_cnt as usize
+    } else {
+        0
+    };
+    let named = numbers.get(..count).unwrap_or(&[]);
+    Ok((query.prog_cnt > 0).then(|| named.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_is_named_with_its_programs() {
+        let said = |programs: &[u32]| {
+            let hook = Hook {
+                name: "connect4",
+                programs: programs.to_vec(),
+            };
+            hook.to_string()
+        };
+        assert_eq!(said(&[12]), "connect4 (BPF program 12)");
+        assert_eq!(said(&[12, 7]), "connect4 (BPF programs 12 and 7)");
+        assert_eq!(said(&[]), "connect4");
+    }
 }

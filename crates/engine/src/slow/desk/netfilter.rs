@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
+use netdev::cgroup::Hook;
 use queue_pair::control::Explanation;
 
 use super::Desk;
@@ -238,7 +239,7 @@ impl Desk {
         }
         let hooks = cgroups::bypassed_hooks(pid);
         if !hooks.is_empty() {
-            let hooks = hooks.join(" ");
+            let hooks = in_words(&hooks);
             tracing::warn!(
                 pid,
                 program,
@@ -253,7 +254,7 @@ impl Desk {
     pub(super) fn explain_confinement(&self, pid: u32) -> impl Iterator<Item = Explanation> {
         let hooks = cgroups::bypassed_hooks(pid);
         let cgroup = (!hooks.is_empty()).then(|| {
-            let hooks = hooks.join(", ");
+            let hooks = in_words(&hooks);
             let reason =
                 format!("what is offloaded does not pass its cgroup's programs at {hooks}");
             ("cgroup", reason)
@@ -314,6 +315,11 @@ impl Desk {
         }));
         lines
     }
+}
+
+fn in_words(hooks: &[Hook]) -> String {
+    let hooks: Vec<String> = hooks.iter().map(Hook::to_string).collect();
+    hooks.join(", ")
 }
 
 /// Says what has changed.

@@ -5,6 +5,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use netdev::cgroup::Hook;
+
 /// Where the one hierarchy of version 2 is, by itself or beside those of version 1.
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
@@ -26,7 +28,7 @@ fn path_in(said: &str) -> Option<&str> {
 }
 
 /// The hooks at which the cgroup of a process has programs that what is offloaded does not pass.
-pub fn bypassed_hooks(pid: u32) -> Vec<&'static str> {
+pub fn bypassed_hooks(pid: u32) -> Vec<Hook> {
     let cgroup = root().and_then(|root| of_process(root, &pid.to_string()));
     let cgroup = cgroup.and_then(|path| File::open(path).ok());
     // A kernel that does not say has none, or does not let us ask.
