@@ -1,19 +1,31 @@
 //! A storm over the control socket and over the kernel's tables, beside a connection that goes on: how long
 //! the turns of the fast half were is printed, for who runs this on a machine that is quiet.
+//!
+//! `OUTBOARD_STORM` is how many connections there are that `ss` shows, and makes it long enough to measure:
+//! `OUTBOARD_STORM=65000 cargo test --release -p outboard-engine --test beside_the_kernel storm -- --nocapture`. Each
+//! takes a descriptor (`ulimit -n`). No turn is to have its core for more than 200 µs.
 
 use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use crate::beside::{Engine, connect, listener, on, read};
+use rustix::net::{AddressFamily, SocketType, bind, connect as connect_from, socket};
+
+use crate::beside::{Engine, LIMIT, listener, on, read};
 use lab::{Side, World};
 use queue_pair::Submission;
 use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
 
 /// Requests and answers on the connection meanwhile.
 const EXCHANGES: u32 = 2_000;
-/// Connections that `ss` shows.
+/// Connections that `ss` shows, where nobody says how many.
 const CONNECTIONS: usize = 200;
+/// How long a storm is that is measured, at least.
+const LONG: Duration = Duration::from_secs(20);
+/// Connections from one address: there are hardly more ports.
+const OF_ADDRESS: usize = 20_000;
 /// Routes that come and go in one go.
 const ROUTES: u32 = 200;
 
@@ -49,7 +61,7 @@ fn sockets(channel: &mut Channel) -> usize {
             filter: String::new(),
         };
         let (reply, _) = channel
-            .request(&request, Fds::new(), crate::beside::LIMIT)
+            .request(&request, Fds::new(), LIMIT)
             .expect("answered");
         let Reply::Sockets { rows, next } = reply else {
             panic!("{reply:?}");
@@ -62,28 +74,79 @@ fn sockets(channel: &mut Channel) -> usize {
     }
 }
 
+/// The addresses of so many clients, which the other end has from now on.
+fn clients(world: &World, connections: usize) -> Vec<Ipv4Addr> {
+    let [a, b, c, _] = Side::Client.ipv4().octets();
+    let count = connections.div_ceil(OF_ADDRESS) as u8;
+    let all = (0..count).map(|n| Ipv4Addr::new(a, b, c, 100 + n));
+    all.inspect(|address| {
+        let what = format!("address add {address}/24 dev {}", Side::Client.interface());
+        crate::beside::ip(world, Side::Client, &what);
+    })
+    .collect()
+}
+
+/// A client with this address.
+fn client(world: &World, from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    on(world, Side::Client, || {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a descriptor");
+        bind(&socket, &SocketAddr::from((from, 0))).expect("a port");
+        connect_from(&socket, &to).expect("somebody answers");
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(LIMIT)).expect("a socket");
+        stream
+    })
+}
+
+/// The longest of what a histogram of the engine's counts since `before`, in microseconds.
+fn longest(engine: &Engine, name: &str, before: &[(f64, u64)]) -> f64 {
+    let then = |limit: f64| before.iter().find(|(other, _)| *other == limit);
+    let now = buckets(engine, name);
+    let mut came = now.iter().rev();
+    let last = came.find(|(limit, count)| *count > then(*limit).map_or(0, |(_, count)| *count));
+    last.map_or(0.0, |(limit, _)| limit * 1e6)
+}
+
+fn buckets(engine: &Engine, name: &str) -> Vec<(f64, u64)> {
+    let metrics = engine.metrics().into_iter();
+    let named = metrics.filter(|metric| metric.name == name);
+    let mut histograms = named.filter_map(|metric| metric.histogram);
+    histograms.next().map_or(Vec::new(), |it| it.buckets)
+}
+
 #[test]
 fn a_connection_goes_on_through_a_storm() {
     if lab::skip_without_root("a_connection_goes_on_through_a_storm") {
         return;
     }
+    let said = std::env::var("OUTBOARD_STORM").ok();
+    let said: Option<usize> = said.map(|count| count.parse().expect("a number"));
+    let connections = said.unwrap_or(CONNECTIONS);
     let world = World::new().expect("namespaces");
     let engine = Engine::start(&world, |config| {
         config.limits.requests_per_second = 1_000_000;
+        config.limits.connections = config.limits.connections.max(2 * connections as u32);
+        config.measure_turns = true;
     });
     let mut host = engine.attach(&world);
     let (kernel, address) = listener(&world);
     let listener = host.listen(&kernel);
     host.submit(Submission::Credit {
         listener,
-        total: 2 * CONNECTIONS as u32,
+        total: 2 * connections as u32,
         waits: false,
     });
-    let mut client = connect(&world, address);
+    let froms = clients(&world, connections);
+    let mut client = client(&world, froms[0], address);
     client.write_all(b"first").expect("sent");
     let conn = host.accepted();
     assert_eq!(host.receive(conn), b"first");
-    let many: Vec<_> = (0..CONNECTIONS).map(|_| connect(&world, address)).collect();
+    let mut many = Vec::with_capacity(connections);
+    for n in 0..connections {
+        host.completions.clear();
+        many.push(self::client(&world, froms[n / OF_ADDRESS], address));
+        host.accepted();
+    }
     let mut channel = Channel::connect(&engine.socket).expect("the engine listens");
     while sockets(&mut channel) <= many.len() {
         std::thread::yield_now();
@@ -95,6 +158,9 @@ fn a_connection_goes_on_through_a_storm() {
     let (add, remove) = (routes("add"), routes("del"));
     let (over, attached) = (AtomicBool::new(false), AtomicU32::new(0));
     let socket = &engine.socket;
+    let names = ["turn_seconds", "turn_core_seconds", "flush_core_seconds"];
+    let before = names.map(|name| buckets(&engine, name));
+    let begin = Instant::now();
     let counts = std::thread::scope(|scope| {
         let storm = [
             scope.spawn(|| {
@@ -107,7 +173,7 @@ fn a_connection_goes_on_through_a_storm() {
                         program: "storm".to_owned(),
                         fork_token: None,
                     };
-                    let answer = channel.request(&attach, Fds::new(), crate::beside::LIMIT);
+                    let answer = channel.request(&attach, Fds::new(), LIMIT);
                     let (reply, _) = answer.expect("answered");
                     assert!(matches!(reply, Reply::Attached { .. }), "{reply:?}");
                     attached.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +181,7 @@ fn a_connection_goes_on_through_a_storm() {
             }),
             scope.spawn(|| {
                 let mut channel = Channel::connect(socket).expect("the engine listens");
-                again(&over, || assert!(sockets(&mut channel) > CONNECTIONS))
+                again(&over, || assert!(sockets(&mut channel) > connections))
             }),
             scope.spawn(|| {
                 again(&over, || {
@@ -125,7 +191,10 @@ fn a_connection_goes_on_through_a_storm() {
             }),
         ];
         let mut exchanges = 0;
-        while exchanges < EXCHANGES || attached.load(Ordering::Relaxed) < 20 {
+        while exchanges < EXCHANGES
+            || attached.load(Ordering::Relaxed) < 20
+            || (said.is_some() && begin.elapsed() < LONG)
+        {
             host.completions.clear();
             client.write_all(b"still").expect("sent");
             assert_eq!(host.receive(conn), b"still");
@@ -136,11 +205,14 @@ fn a_connection_goes_on_through_a_storm() {
         over.store(true, Ordering::Relaxed);
         storm.map(|one| one.join().expect("no panic"))
     });
-    let longest = engine.metric("longest_turn_seconds") * 1e6;
+    let took = begin.elapsed().as_secs_f64();
+    let [clock, core, sending] = [0, 1, 2].map(|at| longest(&engine, names[at], &before[at]));
     let [attaches, listings, flaps] = counts;
     eprintln!(
-        "{attaches} attachments, {listings} listings of {CONNECTIONS} connections, {flaps} times \
-         {ROUTES} routes; the longest turn took {longest:.0} µs, with what the core was taken away for"
+        "{:.0} attachments a second, {listings} listings of {connections} connections, {flaps} times {ROUTES} \
+         routes in {took:.1} s; the longest turn had its core for {core:.0} µs (calls that send, on a veth with the \
+         peer's receiving: {sending:.0} µs), and took {clock:.0} µs by the clock",
+        f64::from(attaches) / took
     );
     assert!(attaches >= 20 && listings > 0 && flaps > 0);
 }
