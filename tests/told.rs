@@ -314,10 +314,10 @@ fn without_descriptors_for_an_epoll_set_a_socket_is_the_kernels_and_this_is_said
         let waited = program.wait_until(LIMIT, || said().lines().any(|line| line == what));
         waited.unwrap_or_else(|error| panic!("{what}: {error:#}\n{}", said()));
     };
-    for room in 0..3 {
-        await_said(&format!("{room} connects [4]"));
+    for number in 0..4 {
+        await_said(&format!("{number} connects [4]"));
         await_said(&format!(
-            "{room} is connected Transport endpoint is already connected"
+            "{number} is connected Transport endpoint is already connected"
         ));
     }
     for room in 0..4 {
@@ -344,7 +344,7 @@ fn without_descriptors_for_an_epoll_set_a_socket_is_the_kernels_and_this_is_said
     let mut bytes = [0; 11];
     first.read_exact(&mut bytes).expect("the same connection");
     assert_eq!(&bytes, b"still there");
-    let others: Vec<_> = (0..3)
+    let others: Vec<_> = (0..4)
         .map(|_| listener.accept().expect("connected"))
         .collect();
     listener.set_nonblocking(true).expect("a socket");

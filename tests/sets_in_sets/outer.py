@@ -1,9 +1,9 @@
 """Waits in a set for those inside it, in each of which is one socket: what comes there is told of by the outer one."""
-import select, socket
+import select, socket, time
 
 # More than the engine has bells for one process.
 MANY = 70
-listeners = [socket.create_server(("", port), backlog=512) for port in (7000, 7001)]
+listeners = [socket.create_server(("", port), backlog=512) for port in (7000, 7001, 7002)]
 
 
 def inside(outer, watched, one):
@@ -14,10 +14,17 @@ def inside(outer, watched, one):
     return inner
 
 
-def echo(outer, sets):
+def asked(outer):
+    """What there is, by one who never sleeps there."""
+    while not (told := outer.poll(0)):
+        time.sleep(0.001)
+    return told
+
+
+def echo(sets, wait):
     """Sends back what comes, until all connections have ended."""
     while sets:
-        for number, _ in outer.poll():
+        for number, _ in wait():
             inner, one = sets[number]
             for _ in inner.poll(0):
                 if data := one.recv(100):
@@ -27,13 +34,14 @@ def echo(outer, sets):
                     del sets[number]
 
 
-for listener, watched in zip(listeners, (select.EPOLLIN, select.EPOLLIN | select.EPOLLET)):
+EDGE = select.EPOLLIN | select.EPOLLET
+for listener, watched, sleeps in zip(listeners, (select.EPOLLIN, EDGE, EDGE), (True, True, False)):
     outer, sets = select.epoll(), {}
     for _ in range(MANY):
         connection, _ = listener.accept()
         inner = inside(outer, watched, connection)
         sets[inner.fileno()] = inner, connection
-    echo(outer, sets)
+    echo(sets, outer.poll if sleeps else lambda: asked(outer))
 
 # From here on this is all that is slept in.
 outer = select.epoll()

@@ -33,18 +33,20 @@ def told(held, registered):
 
 # The session has what it needs from now on.
 first = socket.create_connection((peer, port))
-for room in range(3):
+for number, room in enumerate((0, 1, 2, 0)):
     client = socket.socket()
     client.setblocking(False)
+    if number == 3:
+        client.bind((own, 0))
     registered = select.epoll()
     registered.register(client, select.EPOLLOUT)
     held = fill(room)
     client.connect_ex((peer, port))
-    print(room, "connects", told(held, registered), flush=True)
+    print(number, "connects", told(held, registered), flush=True)
     # It is connected, and by one connection.
     for _ in range(3):
         again = client.connect_ex((peer, port))
-    print(room, "is connected", os.strerror(again), flush=True)
+    print(number, "is connected", os.strerror(again), flush=True)
 
 listeners = []
 for room in range(4):

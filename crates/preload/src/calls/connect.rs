@@ -27,14 +27,11 @@ use crate::objects::stream::Stream;
 use crate::objects::tcp::Tcp;
 use crate::thread::signals;
 
-/// The state of TCP_INFO in which a socket is on its way to nobody. It comes first there.
-const CLOSED: u8 = 7;
-
 /// The reason that `host` gives for connections within this machine.
 const LOCAL: &str = "the address is of this machine";
 
 /// The reason where there are no descriptors left.
-const NO_DESCRIPTORS: &str = "there are no descriptors left with which to look for the way there";
+const NO_DESCRIPTORS: &str = "there are no descriptors left with which to have the engine open it";
 
 /// How long an engine may take to say whether it waits for data. One that is stopped says so later, and the
 /// socket is writable then.
@@ -66,7 +63,7 @@ pub unsafe fn connect(
     if let Some(stream) = tcp.stream() {
         return Some(again(held, tcp, stream));
     }
-    if !tcp.is_undecided() || is_under_way(fd, tcp) {
+    if !tcp.is_undecided() || tcp.was_left() {
         return None;
     }
     // SAFETY: as the caller promises.
@@ -121,7 +118,10 @@ pub fn begin(
         .filter(|local| local.port() != 0 || !local.ip().is_unspecified())
         .map(|local| as_family_of(remote, canonical(local)));
     if options.local.is_some() {
-        options.bound = Some(Arc::new(duplicate(fd)?));
+        let Ok(bound) = duplicate(fd) else {
+            return leave_to_kernel(fd, tcp, NO_DESCRIPTORS);
+        };
+        options.bound = Some(Arc::new(bound));
     }
     let settings = if tcp.has_options() {
         inherited(fd, tcp.chosen())
@@ -181,14 +181,8 @@ fn leave_to_kernel(fd: c_int, tcp: &Tcp, reason: &'static str) -> Result<bool, E
     if tcp.is_unwatched() {
         drop(table::remove(fd));
     }
-    tcp.leave();
+    tcp.leave(true);
     Ok(false)
-}
-
-/// Whether the kernel opens it already, or has. What kept it from the engine may be over by now, and the engine would
-/// open another.
-pub fn is_under_way(fd: c_int, tcp: &Tcp) -> bool {
-    tcp.was_left() && kernel_value::<u8>(fd, libc::IPPROTO_TCP, libc::TCP_INFO) != Ok(CLOSED)
 }
 
 /// Whether a socket reaches such addresses at all.
@@ -298,6 +292,8 @@ fn dissolve(
     kernel: impl FnOnce() -> Result<usize, Errno>,
 ) -> Option<Result<usize, Errno>> {
     let Some(stream) = tcp.stream() else {
+        // The next may be the engine's.
+        tcp.leave(false);
         let listening = tcp.listener()?;
         let stopped = kernel();
         if stopped.is_ok() {

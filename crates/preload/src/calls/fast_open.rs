@@ -39,7 +39,7 @@ pub unsafe fn before_send(
         return Ok(None);
     };
     if tcp.is_undecided() {
-        if connect::is_under_way(fd, tcp) {
+        if tcp.was_left() {
             return Ok(None);
         }
         // SAFETY: as the caller promises.

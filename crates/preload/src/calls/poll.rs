@@ -192,6 +192,7 @@ fn attend(ours: &[Ours]) -> Option<c_int> {
             news = bell::news();
             family::attend(set);
         }
+        set.look_inside();
         set.settle_inside();
         set.settle();
     }

@@ -3,13 +3,14 @@
 //! What the program calls on it is in [`epoll`](crate::calls::epoll).
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, OnceLock, Weak};
 
 use host::ReadySet;
 use host::one_shot::{self, Once};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use self_cell::self_cell;
 
 use crate::engine::forks::generation;
@@ -48,6 +49,8 @@ pub struct Set {
     pub unknown: AtomicBool,
     /// Those who wait already have not been told of the part of ours.
     untold: AtomicBool,
+    /// When somebody last looked into the sets inside it, in nanoseconds of the monotonic clock.
+    looked_ns: AtomicU64,
     /// What it is to the processes that have it since a fork.
     pub kin: Kin,
 }
@@ -229,10 +232,19 @@ impl Set {
             .and_then(|ours| ours.sleep.limit_of_number())
     }
 
-    /// Looks for what nobody rings for in the sets inside it: its number tells of that afterwards. To be done when
-    /// [`limit_inside`](Self::limit_inside) is over.
-    pub fn look_inside(&self) {
-        self.look_down_to(DEEPEST);
+    /// Before one waits in it, or asks for it by its number. If nobody rings for a set inside it: looks whether there is
+    /// something, of which the inner one's number tells from then on, and says for how long one may sleep before one
+    /// does this again. Who comes again sooner, because he sleeps for less, looks no more often.
+    pub fn look_inside(&self) -> Option<Duration> {
+        let limit = self.limit_inside()?;
+        let now = clock_gettime(ClockId::Monotonic);
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let since = now.saturating_sub(self.looked_ns.load(Ordering::Relaxed));
+        if u128::from(since) >= limit.as_nanos() / 2 {
+            self.looked_ns.store(now, Ordering::Relaxed);
+            self.look_down_to(DEEPEST);
+        }
+        Some(limit)
     }
 
     fn look_down_to(&self, deepest: u32) {

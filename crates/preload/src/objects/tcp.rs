@@ -140,12 +140,13 @@ impl Tcp {
         self.moving.load(Ordering::Acquire)
     }
 
-    /// A connect is left to the kernel.
-    pub fn leave(&self) {
-        self.left.store(true, Ordering::Relaxed);
+    /// A connect is left to the kernel, or what became of that is forgotten.
+    pub fn leave(&self, left: bool) {
+        self.left.store(left, Ordering::Relaxed);
     }
 
-    /// Whether a connect was left to the kernel, which may be opening it.
+    /// Whether a connect was left to the kernel, which has the connection, or says what became of it. What kept it from
+    /// the engine may be over by now, and the engine would open another.
     pub fn was_left(&self) -> bool {
         self.left.load(Ordering::Relaxed)
     }

@@ -100,8 +100,9 @@ unsafe fn put_inside(
         true => outer.inside.add(fd, inner, level),
         false => outer.inside.remove(fd),
     }
-    if is_put {
-        outer.call_for(number, inner)?;
+    // The kernel has taken it, so that is no error any more.
+    if is_put && outer.call_for(number, inner).is_err() {
+        report::remark(NOT_LOOKED_INTO);
     }
     Ok(())
 }
@@ -213,6 +214,9 @@ pub const NO_ROOM: &str =
 /// Said where a socket has become the engine's all the same.
 const NOT_MOVED: &str = "there were no descriptors or watches left for an epoll set: a socket that was put into it is not told of there";
 
+/// Said where who sleeps in a set may not know for how long.
+const NOT_LOOKED_INTO: &str = "there were no descriptors or watches left for an epoll set: what comes in a set inside it may be told of late";
+
 /// Has ready what [`move_watches`] needs, if `tcp` `is_engines`. What cannot be made must be known before that: the
 /// kernel, which has its interests, serves it then.
 pub fn make_room(tcp: &Tcp, is_engines: impl FnOnce() -> bool) -> Result<(), Errno> {
@@ -314,7 +318,8 @@ pub fn move_back(held: &Held, fresh: &Tcp) {
             }
             match kernel_control(number, libc::EPOLL_CTL_ADD, fd, &raw mut event) {
                 // The kernel would have nothing to tell until it connects anew, and then it moves, by its note.
-                Ok(()) | Err(Errno::NOSPC | Errno::NOMEM) => {}
+                Ok(()) => {}
+                Err(Errno::NOSPC | Errno::NOMEM) => report::remark(NOT_MOVED),
                 Err(_) => continue,
             }
             fresh.watches.lock().push(Watch {

@@ -59,7 +59,7 @@ pub unsafe fn wait(
         if let Some(ours) = set.ours.get() {
             break ours;
         }
-        let limit = set.limit_inside();
+        let limit = set.look_inside();
         let until = deadline.or_after(limit);
         if set.is_familys() {
             room.beside_others(set, until, mask)?;
@@ -72,12 +72,10 @@ pub unsafe fn wait(
         if room.filled > 0 || deadline.passed() {
             return Ok(room.filled);
         }
-        if limit.is_some() {
-            set.look_inside();
-        }
     };
     ours.entered();
     set.listen_anew();
+    set.look_inside();
     let due = ours
         .turn
         .fetch_add(1, Ordering::Relaxed)
@@ -99,6 +97,7 @@ pub unsafe fn wait(
         return Ok(room.leave(set, ours));
     }
     loop {
+        let limit = set.look_inside();
         if patience.is_zero() {
             let rung = room.kernel(Deadline::NOW, mask)?;
             ours.sleep.quieten(&set.kin, rung);
@@ -110,7 +109,6 @@ pub unsafe fn wait(
         room.collect(ours);
         // Collected twice, what is level-triggered would be reported twice.
         let collected = room.filled > 0;
-        let limit = set.limit_inside();
         if collected {
             bed.until = Deadline::NOW;
         } else {
@@ -131,9 +129,6 @@ pub unsafe fn wait(
         }
         if room.filled > 0 || deadline.passed() {
             return Ok(room.leave(set, ours));
-        }
-        if limit.is_some() {
-            set.look_inside();
         }
         set.settle_inside();
     }
