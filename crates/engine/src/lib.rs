@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod all_or_none;
 pub mod capture;
 pub mod clock;
 pub mod config;

@@ -15,6 +15,7 @@ use netdev::{Device, Interface, Offloads, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::all_or_none::AbortOnPanic;
 use crate::config::{Config, Reload, queues};
 use crate::exchange;
 use crate::fast::common::Common;
@@ -221,17 +222,6 @@ fn run_aside(desk: Desk, cores: CpuSet) -> io::Result<JoinHandle<()>> {
             let _ = sched_setaffinity(None, &cores);
             desk.run();
         })
-}
-
-/// An engine of which one half has ended would keep what it has from the kernel for nothing.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::abort();
-        }
-    }
 }
 
 fn check_kernel(release: &str) -> Result<(), StartError> {

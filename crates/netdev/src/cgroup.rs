@@ -59,6 +59,8 @@ struct Query {
     prog_ids: u64,
     prog_cnt: u32,
     _unused: u32,
+    /// Kernels write further facts there, whatever length they are told.
+    _rest: [u64; 4],
 }
 
 /// The hooks at which there are programs for processes in this cgroup: one of version 2, by a descriptor of its

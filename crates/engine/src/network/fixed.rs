@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
-use super::{Network, NetworkChange, NextHop, Steered};
+use super::{Found, Network, NetworkChange, NextHop, Steered};
 use crate::slow::kernel::neighbours::Knowledge;
 
 /// Every destination has the same hardware address, and is on the link unless there is a gateway.
@@ -86,14 +86,21 @@ impl Network for FixedNetwork {
         wanted.or(source).ok_or(Errno::NETUNREACH)
     }
 
-    fn neighbour(&mut self, _: IpAddr) -> Option<Knowledge> {
+    fn neighbour(&mut self, next_hop: IpAddr) -> Found {
+        self.neighbour_at_once(next_hop)
+            .map_or(Found::Missed, Found::Known)
+    }
+
+    fn neighbour_at_once(&mut self, _: IpAddr) -> Option<Knowledge> {
         Some(Knowledge::Resolved {
             mac: self.peer,
             stale: false,
         })
     }
 
-    fn probe(&mut self, _: IpAddr) {}
+    fn probe(&mut self, _: IpAddr) -> bool {
+        true
+    }
 
     fn confirm(&mut self, _: IpAddr, _: MacAddr) {}
 

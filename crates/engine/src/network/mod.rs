@@ -75,6 +75,17 @@ pub enum NetworkChange {
     AllNeighbours,
 }
 
+/// What comes of a question about a next hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The answer.
+    Known(Knowledge),
+    /// It comes as a change.
+    Later,
+    /// Nothing: there is no room for more questions now.
+    Missed,
+}
+
 /// What the engine asks about its network, and changes in it.
 pub trait Network {
     /// The interface's number: the scope of link-local addresses.
@@ -100,13 +111,17 @@ pub trait Network {
     /// not reached through the engine's interface (`OPNOTSUPP`: the kernel must do it).
     fn source_for(&mut self, destination: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, Errno>;
 
-    /// What is known about a next hop; `None` if the answer comes as a change.
-    fn neighbour(&mut self, next_hop: IpAddr) -> Option<Knowledge>;
+    /// Asks what is known about a next hop.
+    fn neighbour(&mut self, next_hop: IpAddr) -> Found;
 
-    /// Has a next hop resolved or probed; the answer comes as a change.
-    fn probe(&mut self, next_hop: IpAddr);
+    /// What is known about a next hop, if that can be said without a question that waits.
+    fn neighbour_at_once(&mut self, next_hop: IpAddr) -> Option<Knowledge>;
 
-    /// A next hop was heard from: it need not be probed.
+    /// Has a next hop resolved or probed; the answer comes as a change. False: there is no room for more questions
+    /// now.
+    fn probe(&mut self, next_hop: IpAddr) -> bool;
+
+    /// A next hop was heard from: it need not be probed. Where there is no room for more questions it will be.
     fn confirm(&mut self, next_hop: IpAddr, mac: MacAddr);
 
     /// Reads what has changed since the last call.

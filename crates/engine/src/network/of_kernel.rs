@@ -9,9 +9,9 @@ use tcp::Instant;
 use wire::ethernet::MacAddr;
 
 use super::arriving::Arriving;
-use super::{Network, NetworkChange, NextHop, Steered};
+use super::{Found, Network, NetworkChange, NextHop, Steered};
 use crate::slow::kernel::addresses::Addresses;
-use crate::slow::kernel::asking::{Answer, Answers, Asking, OfKernel, Question};
+use crate::slow::kernel::asking::{Answer, Answers, Asking, Full, OfKernel, Question};
 use crate::slow::kernel::link::Link;
 use crate::slow::kernel::neighbours::{Knowledge, NeighbourChanges};
 use crate::slow::kernel::netlink::Notified;
@@ -78,8 +78,8 @@ pub struct KernelNetwork<S> {
     neighbours: NeighbourChanges,
     /// What may wait for the kernel's locks is asked here.
     asked: Asked,
-    /// A question found no room.
-    missed: bool,
+    /// The question for the number of queues found no room.
+    queues_missed: bool,
     ports: Ports,
     arriving: Arriving,
     steering: S,
@@ -108,7 +108,7 @@ impl<S: Steer> KernelNetwork<S> {
             routes: Routes::open()?,
             neighbours: NeighbourChanges::on_interface(interface.index)?,
             asked: Asked::Here(Box::new(OfKernel::of_interface(interface.clone())?)),
-            missed: false,
+            queues_missed: false,
             interface,
             ports: Ports::with_limit(leased_ports),
             arriving: Arriving::default(),
@@ -128,13 +128,19 @@ impl<S: Steer> KernelNetwork<S> {
     }
 
     /// Asks; the answer, if it is known at once.
-    fn ask(&mut self, question: Question) -> Option<Answer> {
+    fn ask(&mut self, question: Question) -> Result<Option<Answer>, Full> {
         match &mut self.asked {
-            Asked::Here(kernel) => kernel.answer(question),
-            Asked::Aside(asking) => {
-                self.missed |= !asking.ask(question);
-                None
-            }
+            Asked::Here(kernel) => Ok(kernel.answer(question)),
+            Asked::Aside(asking) => asking.ask(question).map(|()| None),
+        }
+    }
+
+    /// Asks how many queues there are, again if there was no room before.
+    fn ask_for_queues(&mut self, each: &mut dyn FnMut(NetworkChange)) {
+        let asked = self.ask(Question::Queues);
+        self.queues_missed = asked.is_err();
+        if let Ok(Some(answer)) = asked {
+            tell(&mut self.queues, answer, each);
         }
     }
 
@@ -145,9 +151,8 @@ impl<S: Steer> KernelNetwork<S> {
         };
         let queues = &mut self.queues;
         asking.answers(|answer| tell(queues, answer, each));
-        if std::mem::take(&mut self.missed) {
-            each(NetworkChange::AllNeighbours);
-            let _ = self.ask(Question::Queues);
+        if self.queues_missed {
+            self.ask_for_queues(each);
         }
     }
 
@@ -294,15 +299,26 @@ impl<S: Steer> Network for KernelNetwork<S> {
         }
     }
 
-    fn neighbour(&mut self, next_hop: IpAddr) -> Option<Knowledge> {
+    fn neighbour(&mut self, next_hop: IpAddr) -> Found {
         match self.ask(Question::Neighbour(next_hop)) {
-            Some(Answer::Neighbour(change)) => Some(change.knowledge),
-            _ => None,
+            Ok(Some(Answer::Neighbour(change))) => Found::Known(change.knowledge),
+            Ok(_) => Found::Later,
+            Err(Full) => Found::Missed,
         }
     }
 
-    fn probe(&mut self, next_hop: IpAddr) {
-        let _ = self.ask(Question::Probe(next_hop));
+    fn neighbour_at_once(&mut self, next_hop: IpAddr) -> Option<Knowledge> {
+        match &self.asked {
+            Asked::Aside(_) => None,
+            Asked::Here(_) => match self.neighbour(next_hop) {
+                Found::Known(knowledge) => Some(knowledge),
+                Found::Later | Found::Missed => None,
+            },
+        }
+    }
+
+    fn probe(&mut self, next_hop: IpAddr) -> bool {
+        self.ask(Question::Probe(next_hop)).is_ok()
     }
 
     fn confirm(&mut self, next_hop: IpAddr, mac: MacAddr) {
@@ -323,10 +339,8 @@ impl<S: Steer> Network for KernelNetwork<S> {
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "link notifications"),
         }
-        if self.queues.update()
-            && let Some(answer) = self.ask(Question::Queues)
-        {
-            tell(&mut self.queues, answer, each);
+        if self.queues.update() {
+            self.ask_for_queues(each);
         }
         let before = self.addresses.list().to_vec();
         match self.addresses.update() {

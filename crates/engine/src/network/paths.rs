@@ -318,6 +318,11 @@ impl Paths {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
+    /// What is known of a neighbour, if it is one of ours.
+    pub fn known_neighbour(&self, address: IpAddr) -> Option<Knowledge> {
+        self.neighbours.known(address)
+    }
+
     /// A neighbour has changed; its number, if it is one of ours.
     pub fn neighbour_changed(&mut self, address: IpAddr, knowledge: Knowledge) -> Option<u32> {
         self.neighbours.changed(address, knowledge)

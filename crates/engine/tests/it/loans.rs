@@ -9,23 +9,36 @@ use netdev::sim::LinkConfig;
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
+};
 
 use crate::world::{ENGINE, Host, PEER, World};
 
 /// A host lends a port of the kernel's choice, and keeps no copy of the socket.
 fn lend(world: &mut World, host: &mut Host) -> SocketAddr {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
-    let socket: OwnedFd = socket.expect("a descriptor");
     let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-    bind(&socket, &any).expect("a port");
+    let socket = bound(any);
     let local = getsockname(&socket).expect("bound").try_into();
     let local = local.expect("an address");
+    show(world, host, local, socket);
+    local
+}
+
+/// A socket that shares its port with others of this user.
+fn bound(local: SocketAddr) -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
+    let socket = socket.expect("a descriptor");
+    sockopt::set_socket_reuseport(&socket, true).expect("an option");
+    bind(&socket, &local).expect("a port");
+    socket
+}
+
+fn show(world: &mut World, host: &mut Host, local: SocketAddr, socket: OwnedFd) {
     let fds: Fds = [socket].into_iter().collect();
     let (reply, _) = world.request(host, &Request::Bound { local }, fds);
     assert_eq!(reply, Reply::Done);
-    local
 }
 
 /// Whether a socket is bound there.
@@ -145,25 +158,14 @@ fn a_port_that_is_lent_again_is_held_once() {
     let mut world = World::new();
     let mut host = world.attach(None);
     world.peer.listen(7);
-    let socket = socket_with(
-        AddressFamily::INET,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    );
-    let socket: OwnedFd = socket.expect("a descriptor");
-    let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-    bind(&socket, &any).expect("a port");
+    let socket = bound(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0));
     let local: SocketAddr = getsockname(&socket)
         .expect("bound")
         .try_into()
         .expect("an address");
     for _ in 0..2 {
-        let fds: Fds = [socket.try_clone().expect("a descriptor")]
-            .into_iter()
-            .collect();
-        let (reply, _) = world.request(&mut host, &Request::Bound { local }, fds);
-        assert_eq!(reply, Reply::Done);
+        let again = socket.try_clone().expect("a descriptor");
+        show(&mut world, &mut host, local, again);
     }
     drop(socket);
     // Given back at once, with nothing left that is kept for a connection which does not come.
@@ -171,6 +173,20 @@ fn a_port_that_is_lent_again_is_held_once() {
     let told = connect(&mut world, &mut host, local, elsewhere);
     assert_eq!(told, failed(Errno::OPNOTSUPP));
     assert!(!is_held(local));
+}
+
+#[test]
+fn two_sockets_of_one_port_are_two_loans() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    world.peer.listen(7);
+    world.peer.listen(8);
+    let local = lend(&mut world, &mut host);
+    show(&mut world, &mut host, local, bound(local));
+    for port in [7, 8] {
+        let remote = SocketAddr::new(PEER, port);
+        opened(connect(&mut world, &mut host, local, remote));
+    }
 }
 
 /// Two programs of a user, and one of another.

@@ -6,11 +6,12 @@
 //! new connections, and those that the kernel has there, stay the kernel's.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use netdev::Device;
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use tcp::Instant;
 
 use super::Worker;
@@ -79,6 +80,16 @@ impl Lent {
         Some(at)
     }
 
+    /// The place of the loan of the same socket, if it was not used. Another may be bound to the same port.
+    fn again(&self, session: SessionId, local: SocketAddr, shown: BorrowedFd<'_>) -> Option<usize> {
+        let is_same = |loan: &Loan| {
+            loan.session == Some(session)
+                && loan.local == local
+                && sockopt::socket_cookie(&loan.socket) == sockopt::socket_cookie(shown)
+        };
+        self.0.iter().position(is_same)
+    }
+
     /// The user for whom a port is held that was named.
     fn named_by(&self, port: u16) -> Option<u32> {
         let loan = self
@@ -122,11 +133,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         socket: OwnedFd,
         uid: u32,
     ) -> Result<(), Errno> {
+        // Shown again, because its program has stood still, it is for the same connection.
+        let again = session.and_then(|session| self.lent.again(session, local, socket.as_fd()));
+        self.give_back_lent(again);
         let kept = self.may_lend(session, local, uid);
         if let Ok(Some(session)) = kept {
-            // Shown again, because its program has stood still, it is for the same connection.
-            let again = self.lent.take(session, local);
-            self.give_back_lent(again);
             self.lent.0.push(Loan {
                 session: Some(session),
                 is_named: false,

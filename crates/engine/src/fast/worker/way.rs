@@ -61,7 +61,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.counters.drop(Drop::TooManyDoubts);
                 return Err(Errno::AGAIN);
             }
-            self.network.probe(hop.address);
+            let _ = self.network.probe(hop.address);
         }
         let mut way = Way {
             source,
@@ -70,11 +70,15 @@ impl<D: Device, N: Network> Worker<D, N> {
             hardware: None,
             mtu: hop.mtu.unwrap_or(self.stack.config().mtu).into(),
         };
-        // Else the slow half asks, which may wait for the answer.
-        if let Some(knowledge) = self.network.neighbour(hop.address) {
-            if doubted && let Some(number) = self.paths.neighbour_changed(hop.address, knowledge) {
-                self.release_held(number, knowledge);
-            }
+        // Who is not in use, and cannot be asked for at once, is not known: nobody waits for the kernel here.
+        let asked = self.network.neighbour_at_once(hop.address);
+        if let Some(knowledge) = asked
+            && doubted
+            && let Some(number) = self.paths.neighbour_changed(hop.address, knowledge)
+        {
+            self.release_held(number, knowledge);
+        }
+        if let Some(knowledge) = asked.or_else(|| self.paths.known_neighbour(hop.address)) {
             (way.neighbour, way.hardware) = knowledge.as_told();
         }
         Ok(way)

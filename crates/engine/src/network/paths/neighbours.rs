@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use tables::{Chunks, Hash, Index, Line};
 
 use super::{Questions, Reach, VACANT};
-use crate::network::Network;
+use crate::network::{Found, Network};
 use crate::slow::kernel::neighbours::Knowledge;
 
 /// What the kernel is told or asked of neighbours in use at a tick.
@@ -87,8 +87,12 @@ impl Neighbours {
         if let Some(number) = self.by_address.get(&address, hash) {
             return number;
         }
-        let knowledge = network.neighbour(address);
-        let knowledge = knowledge.unwrap_or(Knowledge::Unresolved);
+        let (knowledge, epoch) = match network.neighbour(address) {
+            Found::Known(knowledge) => (knowledge, self.epoch),
+            Found::Later => (Knowledge::Unresolved, self.epoch),
+            // As if it had been known before the last loss: it is asked for again.
+            Found::Missed => (Knowledge::Unresolved, self.epoch.wrapping_sub(1)),
+        };
         let number = match self.idle.first() {
             Some(idle) if self.count > self.limit => {
                 let old = self.all[idle].address;
@@ -104,7 +108,7 @@ impl Neighbours {
                 new
             }
         };
-        self.all[number] = Neighbour::new(address, knowledge, self.epoch);
+        self.all[number] = Neighbour::new(address, knowledge, epoch);
         self.by_address.insert(address, hash, number);
         self.idle.leave(number);
         self.idle.join(number);
@@ -137,12 +141,15 @@ impl Neighbours {
     ) -> Reach {
         let neighbour = &mut self.all[number];
         if neighbour.epoch != self.epoch && questions.take() {
+            let found = network.neighbour(neighbour.address);
             // Until the answer comes, what was known is the best that there is.
-            if let Some(knowledge) = network.neighbour(neighbour.address) {
+            if let Found::Known(knowledge) = found {
                 neighbour.knowledge = knowledge;
-                neighbour.asked = false;
             }
-            neighbour.epoch = self.epoch;
+            if found != Found::Missed {
+                neighbour.asked = false;
+                neighbour.epoch = self.epoch;
+            }
         }
         if !neighbour.used {
             neighbour.used = true;
@@ -152,8 +159,7 @@ impl Neighbours {
             Knowledge::Resolved { mac, .. } => Reach::At(mac),
             Knowledge::Unresolved => {
                 if !neighbour.asked {
-                    neighbour.asked = true;
-                    network.probe(neighbour.address);
+                    neighbour.asked = network.probe(neighbour.address);
                 }
                 Reach::Resolving(number)
             }
@@ -165,6 +171,12 @@ impl Neighbours {
     #[inline]
     pub fn progress(&mut self, number: u32) {
         self.all[number].progress = true;
+    }
+
+    /// What is known of one, if it is here.
+    pub fn known(&self, address: IpAddr) -> Option<Knowledge> {
+        let number = self.by_address.get(&address, self.hash(address))?;
+        Some(self.all[number].knowledge)
     }
 
     /// One has changed; its number, if it is here.
@@ -200,7 +212,7 @@ impl Neighbours {
                 }
                 Knowledge::Resolved { .. } | Knowledge::Failed => {
                     left -= 1;
-                    network.probe(neighbour.address);
+                    let _ = network.probe(neighbour.address);
                 }
             }
             neighbour.used = false;

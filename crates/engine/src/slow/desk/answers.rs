@@ -211,7 +211,7 @@ impl Desk {
                 name: self.facts.name.clone(),
                 ..*facts
             }),
-            (Told::Way(way), _) => Reply::Way(self.whole_way(way)),
+            (Told::Way(way), _) => Reply::Way(way),
             (Told::Stats(snapshot), _) => self.some_metrics(&snapshot),
             (Told::Traced(course), Pending::Traced) => self.first_traced(slot, course),
             (Told::Reloaded(changed), _) => {

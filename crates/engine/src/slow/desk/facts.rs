@@ -1,12 +1,11 @@
 //! What people are told: sockets, explanations.
 
-use queue_pair::control::{Explanation, Neighbour, SocketRow, Way};
+use queue_pair::control::{Explanation, SocketRow};
 use tcp::State;
 
 use super::Desk;
 use crate::exchange::{Listening, Row, RowKind};
 use crate::fast::session::conn_ref;
-use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
 use crate::stats::{conn_info, pair_info, state_name};
 
 /// Why nothing comes of a connection that a process had.
@@ -93,24 +92,6 @@ impl Desk {
             explained.extend(self.explain_confinement(pid));
         }
         explained
-    }
-}
-
-impl Desk {
-    /// A way with what the kernel knows of the next hop, where the fast half did not wait for that.
-    pub(super) fn whole_way(&self, way: Way) -> Way {
-        if way.neighbour != Neighbour::Unknown {
-            return way;
-        }
-        let asked = Neighbours::on_interface(self.facts.index)
-            .and_then(|mut neighbours| neighbours.ask(way.next_hop));
-        // Who cannot say knows nothing.
-        let (neighbour, hardware) = asked.unwrap_or(Knowledge::Unresolved).as_told();
-        Way {
-            neighbour,
-            hardware,
-            ..way
-        }
     }
 }
 

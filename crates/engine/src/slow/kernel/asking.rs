@@ -14,9 +14,14 @@ use rustix::event::{EventfdFlags, eventfd};
 use wire::ethernet::MacAddr;
 
 use super::neighbours::{Change, Knowledge, Neighbours};
+use crate::all_or_none::AbortOnPanic;
 
-/// Questions that wait at a time. Who finds no room asks again when there is some.
+/// Questions that wait at a time. Who finds no room asks again when he needs the answer again.
 const ROOM: usize = 1024;
+
+/// There is no room for more questions now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
 
 /// What the kernel is asked, or told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +131,7 @@ impl Asking {
         std::thread::Builder::new()
             .name("asking".to_owned())
             .spawn(move || {
+                let _all_or_none = AbortOnPanic;
                 for question in asked {
                     if let Some(answer) = of.answer(question)
                         && says.send(answer).is_err()
@@ -143,9 +149,12 @@ impl Asking {
         })
     }
 
-    /// Asks, and never waits; false if there is no room.
-    pub fn ask(&self, question: Question) -> bool {
-        self.questions.try_send(question).is_ok()
+    /// Asks, and never waits.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn ask(&self, question: Question) -> Result<(), Full> {
+        self.questions.try_send(question).map_err(|_| Full)
     }
 
     /// The answers that have come. Never waits.
@@ -193,7 +202,10 @@ mod tests {
         let asking = Asking::of(Locked(hears)).expect("a thread");
         // One is with the kernel, at most; then there is no room, and that is said at once.
         let mut taken = 0;
-        while asking.ask(Question::Neighbour(address((taken % 200) as u8))) {
+        while asking
+            .ask(Question::Neighbour(address((taken % 200) as u8)))
+            .is_ok()
+        {
             taken += 1;
             assert!(taken <= ROOM + 1, "it is bounded");
         }

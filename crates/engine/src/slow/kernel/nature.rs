@@ -8,6 +8,8 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_LINK: u16 = 5;
+/// The namespace that [`IFLA_LINK`] is an index of, where that is another.
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
@@ -72,9 +74,7 @@ pub fn vlans_on(index: u32) -> rustix::io::Result<Vec<String>> {
 /// The name of what a message is about, if it is a VLAN device on the interface with this index.
 fn vlan_on(message: &Message<'_>, index: u32) -> Option<String> {
     let (_, attributes) = message.split::<IFINFO_LEN>()?;
-    let below = attributes
-        .find(IFLA_LINK)
-        .and_then(|value| u32_at(value, 0))?;
+    let below = below(&attributes)?;
     let is_vlan = read(message)?.kind.as_deref() == Some("vlan");
     (below == index && is_vlan).then(|| text_of(attributes.find(IFLA_IFNAME).unwrap_or(&[])))
 }
@@ -124,8 +124,14 @@ fn is_about(message: &Message<'_>, index: u32) -> bool {
     let Some((info, attributes)) = message.split::<IFINFO_LEN>() else {
         return false;
     };
-    let below = attributes.find(IFLA_LINK);
-    u32_at(info, 4) == Some(index) || below.and_then(|value| u32_at(value, 0)) == Some(index)
+    u32_at(info, 4) == Some(index) || below(&attributes) == Some(index)
+}
+
+/// The interface below another, if it is in this network namespace.
+fn below(attributes: &Attributes<'_>) -> Option<u32> {
+    let is_elsewhere = attributes.find(IFLA_LINK_NETNSID).is_some();
+    let index = attributes.find(IFLA_LINK).filter(|_| !is_elsewhere)?;
+    u32_at(index, 0)
 }
 
 fn read(message: &Message<'_>) -> Option<Nature> {

@@ -5,9 +5,7 @@
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::netlink::{
-    CREATE, Message, Netlink, Notified, REPLACE, ROUTE, Request, address_of, family,
-};
+use super::netlink::{CREATE, Message, Netlink, Notified, ROUTE, Request, address_of, family};
 use super::netlink::{u16_at, u32_at};
 use queue_pair::control::Neighbour;
 use rustix::io::Errno;
@@ -20,7 +18,11 @@ const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const NUD_INCOMPLETE: u16 = 0x01;
 const NUD_REACHABLE: u16 = 0x02;
+/// Nobody has heard from it for a while; it is about to be probed; it is being probed. All of that ends with a
+/// confirmation.
 const NUD_STALE: u16 = 0x04;
+const NUD_DELAY: u16 = 0x08;
+const NUD_PROBE: u16 = 0x10;
 const NUD_FAILED: u16 = 0x20;
 /// "I am about to use it": the kernel starts to resolve or to probe.
 const NTF_USE: u8 = 0x01;
@@ -107,11 +109,11 @@ impl Neighbours {
     }
 
     /// Tells the kernel that `address` answers from `mac`: forward progress was made (RFC 4861,
-    /// section 7.3.1).
+    /// section 7.3.1). If it has another address by now, it keeps that.
     pub fn confirm(&mut self, address: IpAddr, mac: MacAddr) -> rustix::io::Result<()> {
         let mut request = self.request(RTM_NEWNEIGH, address, NUD_REACHABLE, 0);
         request.attribute(NDA_LLADDR, &mac.0);
-        self.requests.ask(&mut request, REPLACE, |_| ())
+        self.requests.ask(&mut request, 0, |_| ())
     }
 
     fn request(&self, kind: u16, address: IpAddr, state: u16, flags: u8) -> Request {
@@ -178,7 +180,7 @@ fn change(interface: u32, message: &Message<'_>) -> Option<Change> {
         _ if state & NUD_FAILED != 0 => Knowledge::Failed,
         Some(mac) if state & NUD_INCOMPLETE == 0 => Knowledge::Resolved {
             mac: MacAddr(mac),
-            stale: state & NUD_STALE != 0,
+            stale: state & (NUD_STALE | NUD_DELAY | NUD_PROBE) != 0,
         },
         _ => Knowledge::Unresolved,
     };

@@ -31,8 +31,6 @@ pub const ROUTE: Option<Protocol> = None;
 pub const SOCK_DIAG: Option<Protocol> = Some(rustix::net::netlink::SOCK_DIAG);
 /// nf_tables.
 pub const NETFILTER: Option<Protocol> = Some(rustix::net::netlink::NETFILTER);
-/// Replace what exists.
-pub const REPLACE: u16 = 0x100;
 /// Create what does not exist.
 pub const CREATE: u16 = 0x400;
 /// A nested attribute's kind carries this bit.
