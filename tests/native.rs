@@ -352,6 +352,57 @@ fn the_engine_opens_connections() {
     });
 }
 
+/// What an administrator has said of a neighbour stays as it is.
+#[test]
+fn a_permanent_neighbour_is_asked_nothing() {
+    if lab::skip_without("a_permanent_neighbour_is_asked_nothing", &["ip"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let ip = |side, words: &str| {
+        let ip = bench.world.program(side, "ip").args(words.split(' '));
+        ip.output().expect("ip")
+    };
+    let (client, near) = (Side::Client.ipv4(), Side::Server.interface());
+    let link = ip(
+        Side::Client,
+        &format!("link show dev {}", Side::Client.interface()),
+    );
+    let mut words = link.split_whitespace();
+    words
+        .find(|word| *word == "link/ether")
+        .expect("an interface");
+    let mac = words.next().expect("its address");
+    ip(
+        Side::Server,
+        &format!("neigh replace {client} lladdr {mac} dev {near} nud permanent"),
+    );
+    std::thread::scope(|scope| {
+        let (to_us, told) = std::sync::mpsc::channel();
+        let peer = bench.client(scope, move || {
+            let listener = TcpListener::bind((client, 0)).expect("a listener");
+            to_us
+                .send(listener.local_addr().expect("bound"))
+                .expect("told");
+            // It waits in the queue of the listener.
+            listener
+        });
+        let session = bench.session();
+        let remote = told.recv().expect("an address");
+        let _listener = peer.join().expect("the peer");
+        for _ in 0..3 {
+            let socket = session.connect(remote, ConnectOptions::default());
+            let socket = socket.expect("begun");
+            socket.wait(Readiness::OUT, Some(HANG)).expect("open");
+            assert_eq!(socket.take_error(), None);
+            // Who doubts the way does not change that.
+            session.way(remote.ip(), true).expect("a way");
+        }
+        let kept = ip(Side::Server, &format!("neigh show to {client}"));
+        assert!(kept.contains(mac) && kept.contains("PERMANENT"), "{kept}");
+    });
+}
+
 #[test]
 fn clients_on_this_machine_are_the_kernels() {
     if lab::skip_without_root("clients_on_this_machine_are_the_kernels") {

@@ -154,19 +154,19 @@ pub(crate) fn judge(
             "the way there is not by the engine's interface",
         ));
     }
+    let names_port = options.local.is_some_and(|local| local.port() != 0);
+    if let Some(reason) = not_opened(attachment.opening.get(), here, names_port) {
+        return Err(ConnectError::KernelsJob(reason));
+    }
     // One that is bound is shown to the engine, which answers whether it has the address.
     let own = options.local.filter(|_| options.bound.is_none() && !here);
     if let Some(own) = own.filter(|own| !own.ip().is_unspecified())
         && attachment.interface != 0
-        && route::holder(own.ip().to_canonical()).is_ok_and(|holder| holder != attachment.interface)
+        && route::has(attachment.interface, own.ip().to_canonical()) == Ok(false)
     {
         return Err(ConnectError::KernelsJob(
             "the address that it is from is not one of the engine's interface",
         ));
-    }
-    let names_port = options.local.is_some_and(|local| local.port() != 0);
-    if let Some(reason) = not_opened(attachment.opening.get(), here, names_port) {
-        return Err(ConnectError::KernelsJob(reason));
     }
     Ok(attachment)
 }

@@ -53,19 +53,21 @@ pub(crate) fn to(
     read(ask(&question, &mut answer)?)
 }
 
-/// The index of the interface that has an address of this machine's. 0: it is none of this machine's.
+/// Whether an interface has an address, which others may have, too.
 ///
 /// # Errors
-/// As for [`to`].
-pub(crate) fn holder(own: IpAddr) -> Result<u32, Errno> {
-    let mut question = question(SocketAddr::new(own, 0), None, 0);
+/// Of who may not ask, as for [`to`].
+pub(crate) fn has(interface: u32, own: IpAddr) -> Result<bool, Errno> {
+    let mut question = question(SocketAddr::new(own, 0), None, interface);
     // The entry itself, rather than the way by it, which is over the loopback interface.
     question[HEADER + 8..HEADERS].copy_from_slice(&RTM_F_FIB_MATCH.to_ne_bytes());
     let mut answer = [0; ROOM];
     let answer = ask(&question, &mut answer)?;
-    match route_type(answer)? {
-        RTN_LOCAL => interface_of(answer),
-        _ => Ok(0),
+    match route_type(answer) {
+        Ok(RTN_LOCAL) => interface_of(answer).map(|holder| holder == interface),
+        // There is another way to it, or none.
+        Ok(_) | Err(Errno::NETUNREACH | Errno::HOSTUNREACH) => Ok(false),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -176,13 +178,15 @@ mod tests {
     fn an_address_is_its_interfaces() {
         for own in ["127.0.0.1", "127.8.9.10", "::1"] {
             // The loopback interface is the first of every network namespace.
-            assert_eq!(holder(own.parse().unwrap()), Ok(1), "{own}");
+            assert_eq!(has(1, own.parse().unwrap()), Ok(true), "{own}");
+            assert_eq!(
+                has(2, own.parse().unwrap()).unwrap_or(false),
+                false,
+                "{own}"
+            );
         }
         // For documentation only (RFC 5737): at most there is a way to it.
-        assert!(matches!(
-            holder("192.0.2.1".parse().unwrap()),
-            Ok(0) | Err(Errno::NETUNREACH)
-        ));
+        assert_eq!(has(1, "192.0.2.1".parse().unwrap()), Ok(false));
     }
 
     #[test]

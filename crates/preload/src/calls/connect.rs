@@ -55,10 +55,10 @@ pub unsafe fn connect(
     let tcp = held.tcp()?;
     // SAFETY: as the caller promises.
     if unsafe { names_nobody(address, length) } {
-        return dissolve(fd, held, tcp, || {
+        return Some(dissolve(fd, held, tcp, || {
             // SAFETY: as the caller promises.
             result(unsafe { sys!(libc::SYS_connect, fd, address, length) })
-        });
+        }));
     }
     if let Some(stream) = tcp.stream() {
         return Some(again(held, tcp, stream));
@@ -283,32 +283,33 @@ fn start_over(held: &Held, stream: &Stream, error: Option<Errno>) {
 }
 
 /// connect to an address of no family: the socket is to be connected to nobody. What is a connection is
-/// reset, and its numbers stand for a socket that may connect or listen; what listens stops. `None`: it is
-/// the kernel's.
+/// reset, and its numbers stand for a socket that may connect or listen; what listens stops. What is the kernel's is
+/// its own.
 fn dissolve(
     fd: c_int,
     held: &Held,
     tcp: &Tcp,
     kernel: impl FnOnce() -> Result<usize, Errno>,
-) -> Option<Result<usize, Errno>> {
+) -> Result<usize, Errno> {
     let Some(stream) = tcp.stream() else {
-        // The next may be the engine's.
-        tcp.leave(false);
-        let listening = tcp.listener()?;
         let stopped = kernel();
         if stopped.is_ok() {
-            listening.listener.stop();
+            // The next may be the engine's.
+            tcp.leave(false);
+            if let Some(listening) = tcp.listener() {
+                listening.listener.stop();
+            }
         }
-        return Some(stopped);
+        return stopped;
     };
     if !stream.has_own_socket()
         && let Err(error) = replace_by_own_socket(fd, held, tcp.family)
     {
-        return Some(Err(error));
+        return Err(error);
     }
     let was_there = stream.socket.reset();
     start_over(held, stream, was_there.then_some(Errno::CONNRESET));
-    Some(Ok(0))
+    Ok(0)
 }
 
 /// Whether an address is of no family (AF_UNSPEC).

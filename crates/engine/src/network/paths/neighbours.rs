@@ -203,9 +203,18 @@ impl Neighbours {
             let neighbour = &mut self.all[number];
             match neighbour.knowledge {
                 Knowledge::Resolved { stale: false, .. } => {}
-                Knowledge::Unresolved => neighbour.asked = false,
+                // It was asked for, and is again when it is next used.
+                Knowledge::Unresolved if neighbour.asked => neighbour.asked = false,
                 // It is the first at the next tick.
                 _ if left == 0 => break,
+                // There was no room for the question, and a frame may wait for the answer with no other to follow.
+                Knowledge::Unresolved => {
+                    left -= 1;
+                    neighbour.asked = network.probe(neighbour.address);
+                    if !neighbour.asked {
+                        break;
+                    }
+                }
                 Knowledge::Resolved { mac, .. } if neighbour.progress => {
                     left -= 1;
                     network.confirm(neighbour.address, mac);

@@ -87,6 +87,13 @@ impl Answers for OfKernel {
         match question {
             Question::Neighbour(address) => self.neighbour(address),
             Question::Probe(address) => {
+                // Who is told that it is used asks a permanent entry's neighbour from then on, as any other's. One that
+                // answers needs no probe.
+                if let Ok(knowledge @ Knowledge::Resolved { stale: false, .. }) =
+                    self.neighbours.ask(address)
+                {
+                    return Some(Answer::Neighbour(Change { address, knowledge }));
+                }
                 if let Err(error) = self.neighbours.probe(address) {
                     tracing::warn!(next_hop = %address, %error, "the kernel does not resolve the neighbour");
                 }
