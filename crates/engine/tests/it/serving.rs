@@ -179,6 +179,22 @@ fn what_was_sent_leaves_before_a_reset() {
     assert_eq!(failed, Some(tcp::Failure::Reset));
 }
 
+/// Its process ends with something unread, before the engine looks.
+#[test]
+fn what_was_sent_leaves_before_the_reset_of_a_process_that_ends() {
+    let mut world = World::new();
+    let (mut host, conn, peer) = world.connected();
+    world.peer.send(world.now, peer, b"unread");
+    world.settle();
+    host.send(conn, b"last words", 0);
+    drop(host);
+    world.attend();
+    world.settle();
+    assert_eq!(world.peer.conns[&peer].bytes, b"last words");
+    let failed = world.peer.conns[&peer].update.failed;
+    assert_eq!(failed, Some(tcp::Failure::Reset));
+}
+
 //~ RFC 9293 MUST-44
 #[test]
 fn a_connection_is_opened_from_a_leased_port() {

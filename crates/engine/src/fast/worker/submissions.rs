@@ -3,7 +3,7 @@
 
 use netdev::Device;
 use queue_pair::{Completion, ConnRef, OptionKind, Profile, Submission};
-use tcp::{ConnId, ConnOption, Extent, Request, RequestError};
+use tcp::{ConnId, ConnInfo, ConnOption, Extent, Request, RequestError};
 
 use super::Worker;
 use super::room::is_over;
@@ -473,11 +473,12 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Ends a connection whose owner is done with it.
     pub(super) fn finish(&mut self, conn: ConnId, request: Request) {
-        if request == Request::Abort && self.stack.wants_transmit() {
+        if self.stack.wants_transmit() {
             // What a program sends and the peer has room for has left when it closes, as on the
-            // kernel: a reset drops what has not.
+            // kernel: a reset drops what has not. To close with something unread is one.
             let info = self.stack.info(self.now, conn);
-            if info.is_some_and(|info| info.send_queue > 0) {
+            let resets = |info: &ConnInfo| request == Request::Abort || info.receive_queue > 0;
+            if info.is_some_and(|info| info.send_queue > 0 && resets(&info)) {
                 self.transmit();
             }
         }
