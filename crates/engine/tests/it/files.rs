@@ -284,6 +284,7 @@ fn what_is_read_ahead_is_read_by_others() {
     let count = || had_read().expect("counted");
     scene.send(0, 8 * MIB);
     let (mut by_worker, mut by_others) = (0, 0);
+    let mut behind = None;
     for _ in 0..20_000 {
         let before = count();
         scene.world.worker.turn(scene.world.now);
@@ -298,16 +299,21 @@ fn what_is_read_ahead_is_read_by_others() {
             break;
         }
         let read = by_worker + by_others;
-        if arrived > MIB / 2 && read > 0 {
-            assert!(read >= 2 * MIB as u64, "{read} bytes at {arrived}");
+        if arrived > MIB / 2 && read < 2 * MIB as u64 {
+            behind.get_or_insert((read, arrived));
         }
         scene.world.now += Duration::from_millis(1);
     }
     assert!(scene.arrived() == scene.disk.1);
-    if by_worker + by_others == 0 {
+    if by_worker + by_others < 8 * MIB as u64 {
+        // What the kernel keeps in memory, or some of it, nobody reads.
         skipped("this kernel keeps files in memory");
         return;
     }
+    assert_eq!(
+        behind, None,
+        "bytes that were read when so many had arrived"
+    );
     // What it asked for when it found nothing, and a page on either side.
     assert!(by_worker <= 66_000 + 2 * 4096, "{by_worker} bytes");
 }

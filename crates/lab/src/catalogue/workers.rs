@@ -89,7 +89,11 @@ fn declare(extent: Extent) -> Experiment {
         ),
         roles: "nothing is pinned: server, engine and client share all cores".into(),
         axes: vec![Axis::of_words(REQUEST, &names)],
-        subjects: SUBJECTS.map(|(name, ..)| name.into()).to_vec(),
+        subjects: SUBJECTS
+            .iter()
+            .filter(|(name, ..)| extent == Extent::Full || ![SERVE, SERVE_ONE].contains(name))
+            .map(|(name, ..)| (*name).into())
+            .collect(),
         measures: vec![
             Measure::new(RATE, "1/s"),
             Measure::new(MACHINE, "µs"),

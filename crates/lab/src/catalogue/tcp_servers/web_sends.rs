@@ -6,7 +6,7 @@ use super::super::static_files::in_pieces;
 use super::super::web::{CONNECTIONS, ENGINE_CPU, MACHINE_CPU, SERVER_CPU, THROUGHPUT};
 use super::super::{Entry, Extent, Setup};
 use super::ttcp::{LINKS, SLOW};
-use super::web_server::{ALL, Beds, EAGER, KERNEL, SETUP, SUBJECTS, VARIANTS};
+use super::web_server::{ALL, Beds, EAGER, KERNEL, PULL, PUSH, SETUP, SUBJECTS, VARIANTS};
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited, subjects};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -95,9 +95,9 @@ fn declare(extent: Extent) -> Experiment {
     }
     let picture =
         |title: &str, measure: &str, link: &str| Picture::new(title, SENDS, measure).at(LINK, link);
-    // One way to accept is as good as another here.
+    // One way to accept is as good as another here, and so is one to receive.
     let names = SUBJECTS.iter().map(|(name, _)| *name);
-    let names = names.filter(|name| ![EAGER, SETUP].contains(name));
+    let names = names.filter(|name| ![EAGER, SETUP, PULL, PUSH].contains(name));
     Experiment {
         name: ENTRY.name.into(),
         title: "A web server's sends, and its link".into(),
