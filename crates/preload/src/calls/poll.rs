@@ -138,6 +138,7 @@ fn mixed(
     }
     let deadline = patience.begin();
     let news = attend(ours);
+    let mut limit = look_inside(ours);
     session::pump();
     let mut sleep: Option<Sleep> = None;
     loop {
@@ -153,7 +154,7 @@ fn mixed(
                 revents: 0,
             }));
             if !look(entries, ours) {
-                until = one.bound(deadline).or_after(limit_inside(ours));
+                until = one.bound(deadline).or_after(limit);
             }
             armed = Some(one);
         }
@@ -167,9 +168,7 @@ fn mixed(
                 family::heard();
             }
             session::pump();
-            for set in ours.iter().filter_map(|it| it.held.epoll()) {
-                set.look_inside();
-            }
+            limit = look_inside(ours);
             look(entries, ours);
         } else {
             slept?;
@@ -192,17 +191,16 @@ fn attend(ours: &[Ours]) -> Option<c_int> {
             news = bell::news();
             family::attend(set);
         }
-        set.look_inside();
         set.settle_inside();
         set.settle();
     }
     news
 }
 
-/// How long one may sleep for the sets inside those that are asked for.
-fn limit_inside(ours: &[Ours]) -> Option<Duration> {
+/// Looks into the sets inside those that are asked for, and says for how long one may sleep before one does so again.
+fn look_inside(ours: &[Ours]) -> Option<Duration> {
     let sets = ours.iter().filter_map(|it| it.held.epoll());
-    sets.filter_map(|set| set.limit_inside()).min()
+    sets.filter_map(|set| set.look_inside()).min()
 }
 
 /// Asks our side; true if any of ours has something to say that is asked for.

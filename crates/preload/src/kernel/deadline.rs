@@ -123,7 +123,8 @@ impl Deadline {
     }
 }
 
-fn now() -> Duration {
+/// The monotonic clock.
+pub fn now() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     // The monotonic clock is never negative.
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)

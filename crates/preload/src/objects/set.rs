@@ -10,11 +10,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use host::ReadySet;
 use host::one_shot::{self, Once};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use self_cell::self_cell;
 
 use crate::engine::forks::generation;
 use crate::engine::session;
+use crate::kernel::deadline::now;
 
 pub mod bell;
 mod inside;
@@ -211,7 +211,7 @@ impl Set {
     }
 
     /// How long one may sleep who waits for it, before he looks at the sets inside it: `None` for as long as he likes.
-    pub fn limit_inside(&self) -> Option<Duration> {
+    fn limit_inside(&self) -> Option<Duration> {
         self.limit_down_to(DEEPEST)
     }
 
@@ -237,8 +237,7 @@ impl Set {
     /// does this again. Who comes again sooner, because he sleeps for less, looks no more often.
     pub fn look_inside(&self) -> Option<Duration> {
         let limit = self.limit_inside()?;
-        let now = clock_gettime(ClockId::Monotonic);
-        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let now = now().as_nanos() as u64;
         let since = now.saturating_sub(self.looked_ns.load(Ordering::Relaxed));
         if u128::from(since) >= limit.as_nanos() / 2 {
             self.looked_ns.store(now, Ordering::Relaxed);

@@ -75,7 +75,7 @@ pub unsafe fn wait(
     };
     ours.entered();
     set.listen_anew();
-    set.look_inside();
+    let mut limit = set.look_inside();
     let due = ours
         .turn
         .fetch_add(1, Ordering::Relaxed)
@@ -97,7 +97,6 @@ pub unsafe fn wait(
         return Ok(room.leave(set, ours));
     }
     loop {
-        let limit = set.look_inside();
         if patience.is_zero() {
             let rung = room.kernel(Deadline::NOW, mask)?;
             ours.sleep.quieten(&set.kin, rung);
@@ -130,6 +129,7 @@ pub unsafe fn wait(
         if room.filled > 0 || deadline.passed() {
             return Ok(room.leave(set, ours));
         }
+        limit = set.look_inside();
         set.settle_inside();
     }
 }
