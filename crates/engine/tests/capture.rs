@@ -30,11 +30,17 @@ fn frame(head: &[u8]) -> Frame<'_> {
     }
 }
 
+/// One that has not begun.
+fn capture(filter: &str, socket: OwnedFd) -> Result<Capture, CaptureError> {
+    let filter = Capture::check(filter, &socket)?;
+    Ok(Capture::new(filter, socket, "eth7", 0))
+}
+
 /// A capture that is running, and its reader.
 fn begin(filter: &str) -> (Captures, UnixStream) {
     let (reader, writer) = UnixStream::pair().unwrap();
     let mut captures = Captures::default();
-    let capture = Capture::new(filter, OwnedFd::from(writer), "eth7").unwrap();
+    let capture = capture(filter, writer.into()).unwrap();
     captures.begin(Box::new(capture), &Clock::start()).unwrap();
     reader.set_nonblocking(true).unwrap();
     (captures, reader)
@@ -166,7 +172,7 @@ fn times_are_those_of_the_wall_clock() {
     std::thread::sleep(std::time::Duration::from_millis(50));
     let (mut reader, writer) = UnixStream::pair().unwrap();
     let mut captures = Captures::default();
-    let capture = Capture::new("", OwnedFd::from(writer), "eth7").unwrap();
+    let capture = capture("", writer.into()).unwrap();
     captures.begin(Box::new(capture), &clock).unwrap();
     reader.set_nonblocking(true).unwrap();
     let (before, now, after) = (wall(), clock.now(), wall());
@@ -256,7 +262,7 @@ fn a_capture_ends_with_its_reader() {
 fn what_cannot_be_captured_is_refused() {
     let mut captures = Captures::default();
     let mut begin = |filter: &str, socket: OwnedFd| {
-        let capture = Capture::new(filter, socket, "eth7")?;
+        let capture = capture(filter, socket)?;
         Ok(captures.begin(Box::new(capture), &Clock::start()).is_ok())
     };
     let socket = || OwnedFd::from(UnixStream::pair().unwrap().1);

@@ -141,30 +141,10 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Of the frames that pass `filter`, written to `socket`. `interface` is the name that the reader
-    /// sees.
-    ///
-    /// # Errors
-    /// The filter does not parse, or the socket is none.
-    pub fn new(filter: &str, socket: OwnedFd, interface: &str) -> Result<Self, CaptureError> {
-        let filter = Self::check(filter, &socket)?;
-        let mut buffer = Vec::with_capacity(BUFFER);
-        pcapng::begin(&mut buffer, interface);
-        Ok(Self {
-            filter,
-            socket,
-            buffer,
-            sent: 0,
-            lost: 0,
-            zero: 0,
-            uid: 0,
-        })
-    }
-
     /// The filter, if that is one, and the socket is fit to be written to.
     ///
     /// # Errors
-    /// As [`new`](Self::new), which closes a socket that is not.
+    /// The filter does not parse, or the socket is none.
     pub fn check(filter: &str, socket: impl AsFd) -> Result<Filter, CaptureError> {
         let filter = filter.parse()?;
         let is_stream = sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
@@ -174,10 +154,20 @@ impl Capture {
         Ok(filter)
     }
 
-    /// The same for this user.
-    #[must_use]
-    pub fn of_user(self, uid: u32) -> Self {
-        Self { uid, ..self }
+    /// Of the frames that pass `filter`, for this user, written to `socket`, both [checked](Self::check). `interface`
+    /// is the name that the reader sees.
+    pub fn new(filter: Filter, socket: OwnedFd, interface: &str, uid: u32) -> Self {
+        let mut buffer = Vec::with_capacity(BUFFER);
+        pcapng::begin(&mut buffer, interface);
+        Self {
+            filter,
+            socket,
+            buffer,
+            sent: 0,
+            lost: 0,
+            zero: 0,
+            uid,
+        }
     }
 
     /// Whose it is, and what is to be closed.

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::attach::{Heritage, NoSession};
 use super::rates::cost;
 use super::{Desk, doorbells};
-use crate::capture::{Capture, CaptureError};
+use crate::capture::Capture;
 use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, SessionKey, Snapshot};
 use crate::fast::session::Process;
 use crate::slow::control::{Issued, Pending, Proof, prove_bound, prove_listener};
@@ -369,18 +369,16 @@ impl Desk {
                         "several workers cannot be captured at once",
                     );
                 }
-                let unfit = |error: CaptureError| (Errno::INVAL, error.to_string());
-                if let Some(socket) = fds.last() {
-                    // What is left there is closed by who has time for that.
-                    Capture::check(&filter, socket).map_err(unfit)?;
-                }
-                let Some(socket) = fds.pop() else {
+                // What is left there is closed by who has time for that.
+                let filter = fds.last().map(|socket| Capture::check(&filter, socket));
+                let filter = filter
+                    .transpose()
+                    .map_err(|error| (Errno::INVAL, error.to_string()))?;
+                let (Some(filter), Some(socket)) = (filter, fds.pop()) else {
                     return refuse(Errno::INVAL, "send the end of a stream socket along");
                 };
                 let uid = self.control.client(slot).map_or(0, |client| client.uid);
-                let capture =
-                    Capture::new(&filter, socket, &self.facts.interface).map_err(unfit)?;
-                let capture = capture.of_user(uid);
+                let capture = Capture::new(filter, socket, &self.facts.interface, uid);
                 (Ask::Capture(Box::new(capture)), Pending::Facts)
             }
             Request::Trace { sends } => {
