@@ -103,17 +103,14 @@ fn programs(cgroup: impl AsFd, kind: u32) -> io::Result<Option<Vec<u32>>> {
             size_of::<Query>(),
         )
     };
-    let all_named = said >= 0;
-    if !all_named {
+    let count = if said >= 0 {
+        query.prog_cnt as usize
+    } else {
         let error = io::Error::last_os_error();
         // There are more of them than there is room for.
         if error.raw_os_error() != Some(libc::ENOSPC) {
             return Err(error);
         }
-    }
-    let count = if all_named {
-        query.prog_cnt as usize
-    } else {
         0
     };
     let named = numbers.get(..count).unwrap_or(&[]);

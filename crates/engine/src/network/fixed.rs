@@ -52,6 +52,16 @@ impl FixedNetwork {
     }
 }
 
+impl FixedNetwork {
+    /// What is known of every neighbour.
+    fn everybody(&self) -> Knowledge {
+        Knowledge::Resolved {
+            mac: self.peer,
+            stale: false,
+        }
+    }
+}
+
 impl Network for FixedNetwork {
     fn index(&self) -> u32 {
         1
@@ -86,16 +96,12 @@ impl Network for FixedNetwork {
         wanted.or(source).ok_or(Errno::NETUNREACH)
     }
 
-    fn neighbour(&mut self, next_hop: IpAddr) -> Found {
-        self.neighbour_at_once(next_hop)
-            .map_or(Found::Missed, Found::Known)
+    fn neighbour(&mut self, _: IpAddr) -> Found {
+        Found::Known(self.everybody())
     }
 
     fn neighbour_at_once(&mut self, _: IpAddr) -> Option<Knowledge> {
-        Some(Knowledge::Resolved {
-            mac: self.peer,
-            stale: false,
-        })
+        Some(self.everybody())
     }
 
     fn probe(&mut self, _: IpAddr) -> bool {

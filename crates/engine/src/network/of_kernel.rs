@@ -122,8 +122,9 @@ impl<S: Steer> KernelNetwork<S> {
     /// # Errors
     /// There are no more descriptors, or threads.
     pub fn asking_aside(mut self) -> std::io::Result<Self> {
-        let kernel = OfKernel::of_interface(self.interface.clone())?;
-        self.asked = Asked::Aside(Asking::of(kernel)?);
+        if let Asked::Here(kernel) = self.asked {
+            self.asked = Asked::Aside(Asking::of(*kernel)?);
+        }
         Ok(self)
     }
 
@@ -300,20 +301,19 @@ impl<S: Steer> Network for KernelNetwork<S> {
     }
 
     fn neighbour(&mut self, next_hop: IpAddr) -> Found {
-        match self.ask(Question::Neighbour(next_hop)) {
-            Ok(Some(Answer::Neighbour(change))) => Found::Known(change.knowledge),
-            Ok(_) => Found::Later,
-            Err(Full) => Found::Missed,
+        match &mut self.asked {
+            Asked::Here(kernel) => Found::Known(kernel.neighbour(next_hop)),
+            Asked::Aside(asking) => match asking.ask(Question::Neighbour(next_hop)) {
+                Ok(()) => Found::Later,
+                Err(Full) => Found::Missed,
+            },
         }
     }
 
     fn neighbour_at_once(&mut self, next_hop: IpAddr) -> Option<Knowledge> {
-        match &self.asked {
+        match &mut self.asked {
+            Asked::Here(kernel) => Some(kernel.neighbour(next_hop)),
             Asked::Aside(_) => None,
-            Asked::Here(_) => match self.neighbour(next_hop) {
-                Found::Known(knowledge) => Some(knowledge),
-                Found::Later | Found::Missed => None,
-            },
         }
     }
 

@@ -46,12 +46,7 @@ fn is_held(local: SocketAddr) -> bool {
     TcpListener::bind(local).is_err()
 }
 
-fn connect(
-    world: &mut World,
-    host: &mut Host,
-    local: SocketAddr,
-    remote: SocketAddr,
-) -> Completion {
+fn ask(host: &mut Host, local: SocketAddr, remote: SocketAddr) {
     let block = ConnectBlock {
         local,
         ..ConnectBlock::new(remote)
@@ -61,6 +56,15 @@ fn connect(
         .copy_in(0, &block.encode())
         .expect("inside");
     host.submit(Submission::Connect { token: 5, addr: 0 });
+}
+
+fn connect(
+    world: &mut World,
+    host: &mut Host,
+    local: SocketAddr,
+    remote: SocketAddr,
+) -> Completion {
+    ask(host, local, remote);
     let told = host.completions.len();
     world.settle();
     host.collect();
@@ -136,18 +140,12 @@ fn a_port_that_was_lent_is_there_when_the_engine_goes_on() {
     let mut host = world.attach(None);
     world.peer.listen(7);
     let local = lend(&mut world, &mut host);
-    let block = ConnectBlock {
-        local,
-        ..ConnectBlock::new(SocketAddr::new(PEER, 7))
-    };
-    let written = host.region.send.copy_in(0, &block.encode());
-    written.expect("inside");
     // It is looked at first.
     world.now += Duration::from_secs(60);
     world.worker.attend(world.now);
     world.desk.attend();
     assert!(is_held(local));
-    host.submit(Submission::Connect { token: 5, addr: 0 });
+    ask(&mut host, local, SocketAddr::new(PEER, 7));
     world.settle();
     host.collect();
     opened(*host.completions.last().expect("answered"));

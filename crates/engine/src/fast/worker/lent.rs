@@ -72,8 +72,8 @@ impl Lent {
         !self.0.is_empty()
     }
 
-    /// A session opens a connection from `local`: the place of the loan, if it has lent that port. Once for each, and the last first:
-    /// who connects has lent it just now.
+    /// A session opens a connection from `local`: the place of the loan, if it has lent that port. Once for each,
+    /// and the last first: who connects has lent it just now.
     pub fn take(&mut self, session: SessionId, local: SocketAddr) -> Option<usize> {
         let of_it = |loan: &Loan| loan.session == Some(session) && loan.local == local;
         let at = self.0.iter().rposition(of_it)?;

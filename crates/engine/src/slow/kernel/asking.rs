@@ -71,21 +71,25 @@ impl OfKernel {
         })
     }
 
-    fn neighbour(&mut self, address: IpAddr) -> Option<Answer> {
+    /// What it knows of a neighbour now.
+    pub fn neighbour(&mut self, address: IpAddr) -> Knowledge {
         let asked = self.neighbours.ask(address);
-        let knowledge = asked.unwrap_or_else(|error| {
+        asked.unwrap_or_else(|error| {
             tracing::warn!(next_hop = %address, %error, "the kernel does not say who the neighbour is");
             Knowledge::Unresolved
-        });
-        let change = Change { address, knowledge };
-        Some(Answer::Neighbour(change))
+        })
+    }
+
+    fn told_of(&mut self, address: IpAddr) -> Option<Answer> {
+        let knowledge = self.neighbour(address);
+        Some(Answer::Neighbour(Change { address, knowledge }))
     }
 }
 
 impl Answers for OfKernel {
     fn answer(&mut self, question: Question) -> Option<Answer> {
         match question {
-            Question::Neighbour(address) => self.neighbour(address),
+            Question::Neighbour(address) => self.told_of(address),
             Question::Probe(address) => {
                 // Who is told that it is used asks a permanent entry's neighbour from then on, as any other's. One that
                 // answers needs no probe.
@@ -98,7 +102,7 @@ impl Answers for OfKernel {
                     tracing::warn!(next_hop = %address, %error, "the kernel does not resolve the neighbour");
                 }
                 // One that needs no probe does not change, and would not be told of.
-                self.neighbour(address)
+                self.told_of(address)
             }
             Question::Confirm(address, mac) => {
                 if let Err(error) = self.neighbours.confirm(address, mac) {
