@@ -144,6 +144,7 @@ impl Client {
         input: &mut [u8; INPUT],
     ) -> Result<Waits, Errno> {
         let mut budget = TURN;
+        let mut has_answered = false;
         for _ in 0..TURN_REQUESTS {
             while !self.output.is_empty() {
                 match self.send_some(queue) {
@@ -163,11 +164,15 @@ impl Client {
             }
             if let Some(response) = self.exchange.respond(site, SystemTime::now()) {
                 self.answer(queue, response, rules);
+                has_answered = true;
                 continue;
             }
             if let (Some(_), Some(uploads)) = (self.exchange.upload(), &rules.uploads) {
                 match self.store(queue, uploads, rules, now) {
-                    Ok(()) => continue,
+                    Ok(()) => {
+                        site.look_again();
+                        continue;
+                    }
                     Err(Errno::AGAIN) => return Ok(Waits::ForInput),
                     Err(error) => return Err(error),
                 }
@@ -176,6 +181,10 @@ impl Client {
             match queue.recv(self.connection, &mut input[..room]) {
                 Ok(0) => return Ok(Waits::Over),
                 Ok(received) => {
+                    // Whoever knows the answer before may know of a change since.
+                    if has_answered {
+                        site.look_again();
+                    }
                     self.exchange.receive(&input[..received]);
                     if !self.head_begun {
                         self.head_begun = true;
