@@ -122,7 +122,10 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn is_rung(nudge: &Nudge) -> bool {
-        let mut fds = [PollFd::new(nudge.fd(), PollFlags::IN)];
+        let mut fds = [PollFd::new(
+            nudge.fd().expect("one that hears"),
+            PollFlags::IN,
+        )];
         poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
     }
 

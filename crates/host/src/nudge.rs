@@ -13,13 +13,13 @@ use crate::locks::Locks;
 use crate::private_fds::{Private, lift};
 
 /// The way to end one thread's sleep. The descriptor is an eventfd that nobody else holds, so a
-/// write to it never waits.
+/// write to it never waits. Where none is left, it is *deaf*: who sleeps by it looks around by himself.
 pub(crate) struct Nudge {
     asleep: AtomicBool,
     /// There is something to drain. Set after the write: a wake-up that comes between the two drains
     /// nothing, and the next sleep ends at once.
     nudged: AtomicBool,
-    eventfd: Private<OwnedFd>,
+    eventfd: Option<Private<OwnedFd>>,
 }
 
 /// Everyone who may sleep.
@@ -34,13 +34,14 @@ impl Nudges {
     /// One more who may sleep.
     pub(crate) fn join(&self) -> Result<Arc<Nudge>, Errno> {
         let eventfd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let nudge = Arc::new(Nudge {
-            asleep: AtomicBool::new(false),
-            nudged: AtomicBool::new(false),
-            eventfd: Private::new(lift(eventfd)),
-        });
+        let nudge = Arc::new(Nudge::by(Some(Private::new(lift(eventfd)))));
         lock(&self.all).push(Arc::clone(&nudge));
         Ok(nudge)
+    }
+
+    /// The same, deaf if there is no descriptor.
+    pub(crate) fn join_even_deaf(&self) -> Arc<Nudge> {
+        self.join().unwrap_or_else(|_| Arc::new(Nudge::by(None)))
     }
 
     /// The inverse of [`join`](Self::join).
@@ -94,15 +95,25 @@ impl Nudges {
 }
 
 impl Nudge {
-    /// Readable when nudged.
-    pub(crate) fn fd(&self) -> &Private<OwnedFd> {
-        &self.eventfd
+    pub(crate) fn by(eventfd: Option<Private<OwnedFd>>) -> Self {
+        Self {
+            asleep: AtomicBool::new(false),
+            nudged: AtomicBool::new(false),
+            eventfd,
+        }
+    }
+
+    /// Readable when nudged. `None`: it is deaf.
+    pub(crate) fn fd(&self) -> Option<&Private<OwnedFd>> {
+        self.eventfd.as_ref()
     }
 
     /// Makes the descriptor readable, asleep or not.
     pub(crate) fn ring(&self) {
-        // It fails only when the counter is full, which wakes as well.
-        let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
+        if let Some(eventfd) = &self.eventfd {
+            // It fails only when the counter is full, which wakes as well.
+            let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
+        }
         self.nudged.store(true, Ordering::Release);
     }
 
@@ -118,8 +129,10 @@ impl Nudge {
         if !self.nudged.swap(false, Ordering::Acquire) {
             return;
         }
-        let mut count = [0; 8];
-        // Nothing to read is as good.
-        let _ = rustix::io::read(&self.eventfd, &mut count);
+        if let Some(eventfd) = &self.eventfd {
+            let mut count = [0; 8];
+            // Nothing to read is as good.
+            let _ = rustix::io::read(eventfd, &mut count);
+        }
     }
 }

@@ -23,7 +23,7 @@ use crate::stand::Stand;
 pub(crate) use means::{Means, RETRY};
 
 /// How long anyone sleeps while something waits that nobody wakes for: room in the submission ring,
-/// or a thread beyond those that the engine can wake.
+/// or a thread beyond those that the engine can wake, or for which there is no descriptor.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// How long anyone sleeps who may wait for one descriptor only: that by which the engine rings.
@@ -55,9 +55,7 @@ impl Session {
     /// Has ready what a thread needs to sleep, for a process that may not be able to make it later. Those that
     /// sleep beside the first one still make their own.
     pub fn have_sleeper(&self) {
-        let Ok(mut sleeper) = Sleeper::borrowed(self.core()) else {
-            return;
-        };
+        let mut sleeper = Sleeper::borrowed(self.core());
         sleeper.arm();
         sleeper.disarm(false);
         sleeper.give_back();
@@ -68,32 +66,38 @@ impl Session {
     /// # Errors
     /// `EMFILE`, `ENFILE`: there are no more descriptors.
     pub fn sleeper(&self) -> Result<Sleeper, Errno> {
+        let core = self.core();
+        let means = Means::new(&core.nudges, core.lineage())?;
+        Ok(Sleeper::with(means, core))
+    }
+
+    /// The same, for a call that must not fail for want of descriptors: where there are none left, it sleeps for
+    /// moments only, and looks around by itself after each.
+    pub fn sleeper_at_any_rate(&self) -> Sleeper {
         Sleeper::new(self.core())
     }
 }
 
 impl Sleeper {
-    fn new(session: &Arc<SessionCore>) -> Result<Self, Errno> {
-        let means = Means::new(&session.nudges, session.lineage())?;
-        let session = Arc::clone(session);
-        Ok(Self {
-            session,
+    fn new(session: &Arc<SessionCore>) -> Self {
+        let means = Means::even_deaf(&session.nudges, session.lineage());
+        Self::with(means, session)
+    }
+
+    fn with(means: Means, session: &Arc<SessionCore>) -> Self {
+        Self {
+            session: Arc::clone(session),
             means,
             serves: None,
-        })
+        }
     }
 
     /// One that was used before, if there is one.
-    fn borrowed(session: &Arc<SessionCore>) -> Result<Self, Errno> {
-        let Some(means) = session.take_idle() else {
-            return Self::new(session);
-        };
-        let session = Arc::clone(session);
-        Ok(Self {
-            session,
-            means,
-            serves: None,
-        })
+    fn borrowed(session: &Arc<SessionCore>) -> Self {
+        match session.take_idle() {
+            Some(means) => Self::with(means, session),
+            None => Self::new(session),
+        }
     }
 
     /// It is used again by whoever sleeps next.
@@ -195,7 +199,8 @@ impl Sleeper {
         let bed = self.means.bed.as_ref();
         let bell = bed.and_then(|(_, waker)| waker.as_ref());
         let bell = bell.map(|waker| waker.bell.as_fd());
-        std::iter::once(self.means.nudge.fd().as_fd()).chain(bell)
+        let nudge = self.means.nudge.fd().map(AsFd::as_fd);
+        nudge.into_iter().chain(bell)
     }
 
     /// Changes when [`fds`](Self::fds) are others than before, which only [`arm`](Self::arm) does:
@@ -213,6 +218,7 @@ impl Sleeper {
     /// The longest that step 3 may take now; `None` if there is no such bound.
     pub fn limit(&self) -> Option<Duration> {
         match &self.means.bed {
+            _ if self.means.is_deaf() => Some(SLICE),
             _ if self.means.aside => None,
             None if self.session.knocks() => Some(SLICE),
             None => self.session.expects_engine().then_some(RETRY),
@@ -336,7 +342,7 @@ pub(crate) fn wait<T>(
         return Ok(found);
     }
     let start = Instant::now();
-    let mut sleeper = Sleeper::borrowed(session)?;
+    let mut sleeper = Sleeper::borrowed(session);
     if let Awaited::ToAccept(_, line) = awaited {
         sleeper.line_up(line);
     }
@@ -479,7 +485,7 @@ fn poll(
     match (sleeps().poll)(&mut polls, timeout(limit).as_ref()) {
         // They are more than the process may still open (RLIMIT_NOFILE), as sshd's sandbox has it. The engine
         // is heard all the same; other threads are, if there are any, at the end of a slice.
-        Err(Errno::INVAL) if fd.is_none() && polls.len() > 1 => {
+        Err(Errno::INVAL) if fd.is_none() && !sleeper.means.is_deaf() && polls.len() > 1 => {
             polls.remove(0);
             let slice = limit.map_or(HEARS_ENGINE_ALONE, |limit| limit.min(HEARS_ENGINE_ALONE));
             (sleeps().poll)(&mut polls, timeout(Some(slice)).as_ref())?;

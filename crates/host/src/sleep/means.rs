@@ -34,17 +34,26 @@ pub(crate) struct Means {
 
 impl Means {
     pub(super) fn new(nudges: &Arc<Nudges>, lineage: u32) -> Result<Self, Errno> {
-        Ok(Self {
+        Ok(Self::by(nudges.join()?, nudges, lineage))
+    }
+
+    /// As [`new`](Self::new). Where there is no descriptor left, it [hears nothing](Self::is_deaf).
+    pub(super) fn even_deaf(nudges: &Arc<Nudges>, lineage: u32) -> Self {
+        Self::by(nudges.join_even_deaf(), nudges, lineage)
+    }
+
+    fn by(nudge: Arc<Nudge>, nudges: &Arc<Nudges>, lineage: u32) -> Self {
+        Self {
             nudges: Arc::clone(nudges),
             lineage,
-            nudge: nudges.join()?,
+            nudge,
             bed: None,
             looks_in: None,
             epoch: 0,
             line: None,
             place: None,
             aside: false,
-        })
+        }
     }
 
     /// It stands in no line any more.
@@ -60,16 +69,27 @@ impl Means {
         }
     }
 
-    /// In the child of a fork, whose lineage is another, it is one of its own.
+    /// In the child of a fork, whose lineage is another, it is one of its own. What its parent is nudged by it does not
+    /// hear, whether or not there is a descriptor for another: who took the parent's wake-ups would leave it asleep.
     pub(super) fn renew(&mut self, lineage: u32) {
-        if self.lineage != lineage
-            && let Ok(nudge) = self.nudges.join()
-        {
-            self.nudge = nudge;
+        if self.lineage != lineage {
+            self.nudge = self.nudges.join_even_deaf();
             self.lineage = lineage;
             self.leave_place();
             self.epoch += 1;
+        } else if self.is_deaf()
+            && let Ok(nudge) = self.nudges.join()
+        {
+            // The place in line is of the one that was deaf.
+            self.leave_place();
+            self.nudge = nudge;
+            self.epoch += 1;
         }
+    }
+
+    /// Nobody can nudge it, for want of a descriptor: it sleeps for moments only.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.nudge.fd().is_none()
     }
 
     /// The thread is about to sleep. Whether another one watches for it.
@@ -160,8 +180,27 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn is_rung(nudge: &Nudge) -> bool {
-        let mut fds = [PollFd::new(nudge.fd(), PollFlags::IN)];
+        let mut fds = [PollFd::new(nudge.fd().unwrap(), PollFlags::IN)];
         poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
+    }
+
+    #[test]
+    fn one_that_nobody_can_nudge_hears_again_when_there_is_a_descriptor() {
+        let nudges = Arc::default();
+        let mut means = Means::by(Arc::new(Nudge::by(None)), &nudges, 0);
+        means.line = Some(Arc::default());
+        assert!(means.is_deaf() && !means.goes_aside());
+        means.disarm(true);
+        means.renew(0);
+        assert!(!means.is_deaf() && means.epoch == 1);
+        nudges.sleep(&means.nudge);
+        nudges.nudge_all();
+        assert!(is_rung(&means.nudge));
+        // In a child it has one of its own, whose parent's it does not take wake-ups from.
+        let parents = Arc::clone(&means.nudge);
+        means.renew(1);
+        assert!(!Arc::ptr_eq(&parents, &means.nudge) && !is_rung(&means.nudge));
+        assert!(is_rung(&parents));
     }
 
     /// Its handler may run for long, or never return to where it was.

@@ -29,7 +29,9 @@ impl Sleep {
         let idle = lock(&IDLE).pop();
         let mut sleeper = match idle {
             Some(sleeper) => sleeper,
-            None => session::current().ok_or(Errno::NOMEM)?.sleeper()?,
+            None => session::current()
+                .ok_or(Errno::NOMEM)?
+                .sleeper_at_any_rate(),
         };
         sleeper.line_up_with_others();
         sleeper.arm();

@@ -309,7 +309,13 @@ impl Sleep {
     fn renew(&self, state: &mut State) -> Result<(), Errno> {
         let generation = generation();
         if state.generation != generation {
-            let mut sleeper = new_sleeper()?;
+            let mut sleeper = match state.always {
+                // Who sleeps by its number can be told in no other way.
+                Some(_) => new_sleeper()?,
+                None => session::current()
+                    .ok_or(Errno::NOMEM)?
+                    .sleeper_at_any_rate(),
+            };
             sleeper.serves_as(&state.sleeper);
             state.sleeper = sleeper;
             (state.generation, state.registered) = (generation, None);
