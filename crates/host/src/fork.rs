@@ -8,6 +8,8 @@
 //! Then a listener serves both processes, and both read and write the connections that they have
 //! together.
 //!
+//! None of this needs a descriptor that a process which has all it may have could not make: see [`reserve`].
+//!
 //! The steps are made for `pthread_atfork`: none needs to know the other process, none waits for it,
 //! and each is harmless if there is no engine. A vfork needs none of this, since its child touches
 //! nothing.
@@ -24,8 +26,12 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use crate::attachment::{self, Control};
 use crate::inheritance::{Given, Inheritance};
 use crate::quiet::{Quiet, quiet};
-use crate::session::{Session, SessionCore};
+use crate::reserve;
+use crate::session::{CALL, Session, SessionCore};
 use crate::socket::Attachment;
+
+/// What is said of a child that is to have connections and has none.
+const CHILD_IS_BEREFT: &str = "a process that it has forked has none of its connections with the engine: there was no descriptor left";
 
 /// What the child of a fork needs to become its parent's heir. The parent drops it after the fork.
 pub struct ForkToken {
@@ -33,17 +39,33 @@ pub struct ForkToken {
     /// Every lock, so that none stays locked in the child by a thread that is not there.
     quiet: Quiet,
     /// Dropped last, when everything is unlocked.
-    sleepers: Sleepers,
+    afterwards: Afterwards,
 }
 
-/// Threads of the parent that may have to see to it that the child has what it was promised.
-struct Sleepers(Option<(Arc<SessionCore>, Arc<Attachment>)>);
+/// What the parent does after a fork.
+#[derive(Default)]
+struct Afterwards {
+    /// The session, if a child inherits something of it, or was to.
+    session: Option<Arc<SessionCore>>,
+    /// Whose threads may have to see to it that the child has what it was promised.
+    promises: Option<Arc<Attachment>>,
+    /// The child was to have connections, and has none for want of descriptors.
+    is_bereft: bool,
+}
 
-impl Drop for Sleepers {
+impl Drop for Afterwards {
     fn drop(&mut self) {
-        if let Some((session, attachment)) = &self.0 {
+        let Some(session) = &self.session else {
+            return;
+        };
+        // What was given up for the child.
+        reserve::fill(reserve::TO_ATTACH);
+        if let Some(attachment) = &self.promises {
             session.nudges.nudge_all();
             attachment.wake_all_parked();
+        }
+        if self.is_bereft {
+            session.remark(CALL, CHILD_IS_BEREFT);
         }
     }
 }
@@ -77,17 +99,23 @@ impl Session {
         // in its own eyes, and not in the engine's.
         let mut quiet = quiet(core);
         let attachment = quiet.attachment_with_something();
-        let inheritance = attachment.as_ref().and_then(|attachment| {
+        let answer = attachment.as_ref().map(|attachment| {
             attachment.forking();
             attachment.ask_to_fork(quiet.has_connections())
         });
         quiet.complete();
+        let want = matches!(answer, Some(Err(Errno::MFILE | Errno::NFILE)));
+        let inheritance = answer.and_then(Result::ok);
         let promised = matches!(inheritance, Some(Inheritance::Promised(_)));
-        let sleepers = attachment.filter(|_| promised);
+        let afterwards = Afterwards {
+            session: attachment.as_ref().map(|_| Arc::clone(core)),
+            promises: attachment.filter(|_| promised),
+            is_bereft: want && quiet.has_connections(),
+        };
         ForkToken {
             inheritance,
             quiet,
-            sleepers: Sleepers(sleepers.map(|attachment| (Arc::clone(core), attachment))),
+            afterwards,
         }
     }
 
@@ -97,10 +125,12 @@ impl Session {
         let ForkToken {
             inheritance,
             quiet,
-            mut sleepers,
+            mut afterwards,
         } = token;
-        sleepers.0 = None;
+        let is_bereft = afterwards.is_bereft;
+        // It is for the parent.
+        afterwards.session = None;
         drop(quiet);
-        self.core().become_child(inheritance);
+        self.core().become_child(inheritance, is_bereft);
     }
 }

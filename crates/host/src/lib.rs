@@ -60,6 +60,7 @@ mod quiet;
 mod readiness;
 mod ready_set;
 mod receive_queue;
+pub mod reserve;
 mod route;
 pub mod send_pool;
 mod send_queue;

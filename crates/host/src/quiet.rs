@@ -13,6 +13,7 @@ use self_cell::self_cell;
 use crate::attachment::Listens;
 use crate::interest::SetCore;
 use crate::locks::Locks;
+use crate::reserve;
 use crate::session::SessionCore;
 use crate::socket::{Attachment, SocketCore};
 
@@ -110,6 +111,7 @@ impl Quiet {
             if let Some(attachment) = &all.attachment {
                 attachment.lock_control(locks);
             }
+            reserve::lock_all(locks);
         });
     }
 }

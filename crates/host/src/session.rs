@@ -26,11 +26,18 @@ use crate::lock::{lock, try_lock};
 use crate::locks::Locks;
 use crate::nudge::Nudges;
 use crate::ready_set::ReadySet;
+use crate::reserve;
 use crate::sleep::{Means, RETRY};
 use crate::socket::Attachment;
 
 pub(crate) use reports::report;
 pub use reports::{LastWords, REMARKS};
+
+/// The kind of a line about a call.
+pub(crate) const CALL: &str = "call";
+
+/// What a child says that has none of its parent's connections.
+const BEREFT: &str = "it has none of the connections with the engine of the process that has forked it: there was no descriptor left";
 
 /// How long a child waits for an engine from which it has listeners alone: the kernel has them, too.
 const LISTENS_WITHIN: Duration = Duration::from_secs(2);
@@ -225,6 +232,7 @@ impl Drop for Handle {
             attachment.close();
             attachment.outlives_its_region();
         }
+        reserve::fill(0);
     }
 }
 
@@ -322,6 +330,8 @@ impl SessionCore {
             .attachment
             .take()
             .filter(|attachment| attachment.is_parents());
+        // What it takes to attach, where there are no other descriptors.
+        let reserved = reserve::give_up(reserve::TO_ATTACH);
         let control = match (attachment::connect(&self.path, limit), &inheritance) {
             // One that does not run hears nobody knock either.
             (Err(Errno::TIMEDOUT), _) => Err(Errno::TIMEDOUT),
@@ -339,7 +349,12 @@ impl SessionCore {
                 let slow = errno == Errno::TIMEDOUT;
                 let pause = if slow { ANSWER_WITHIN } else { Duration::ZERO };
                 link.looked = Some(Instant::now() + pause);
+                reserve::fill(reserved);
                 if let Some(parents) = parents {
+                    let is_want = matches!(errno, Errno::MFILE | Errno::NFILE);
+                    if is_want && !parents.sockets().is_empty() {
+                        self.note_remark(CALL, BEREFT);
+                    }
                     parents.disinherit();
                     for listener in self.listeners.living() {
                         listener.has_no_engine();
@@ -355,6 +370,9 @@ impl SessionCore {
                 None => parents.disinherit(),
             }
         }
+        // The lifeline's number is one of those that are kept from now on.
+        drop(inheritance);
+        reserve::fill(reserve::TO_ATTACH);
         Ok(self.goes_on_with(link, attachment))
     }
 
@@ -467,13 +485,21 @@ impl SessionCore {
     }
 
     /// This process is the child of the one that attached, which keeps the region.
-    pub(crate) fn become_child(&self, inheritance: Option<Inheritance>) {
+    ///
+    /// `is_bereft`: it was to inherit connections, and there was no descriptor left for that.
+    pub(crate) fn become_child(&self, inheritance: Option<Inheritance>, is_bereft: bool) {
+        if is_bereft {
+            self.note_remark(CALL, BEREFT);
+        }
         self.lineage.fetch_add(1, Ordering::Relaxed);
         self.nudges.forget_all();
         let mut link = lock(&self.link);
         self.inherits(&mut link, inheritance);
         if let Some(attachment) = &link.attachment {
             attachment.hang_up();
+            // The numbers of what was its parent's are kept for what it needs itself.
+            lock(&self.idle).clear();
+            reserve::fill(reserve::OF_HEIR);
         }
     }
 

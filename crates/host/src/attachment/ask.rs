@@ -13,6 +13,7 @@ use std::time::Duration;
 use queue_pair::Submission;
 use queue_pair::control::{ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::Bell;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::connection::Connection;
@@ -36,7 +37,8 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     ) -> Result<(Reply, Fds), Errno> {
         let answer = self.request_alone(request, fds, limit);
         if self.is_unanswered() {
-            let late = self.with_control(take_late).unwrap_or_default();
+            let late = self.with_control(|control| self.take_late(control));
+            let late = late.unwrap_or_default();
             self.undo(late);
         }
         answer
@@ -92,9 +94,15 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     }
 
     /// In the child of a fork: its copy of the parent's control socket is closed. Or the engine would not
-    /// notice that the parent has become another program, and what that closes would stay open.
+    /// notice that the parent has become another program, and what that closes would stay open. Nor does it need
+    /// copies of the doorbells.
     pub(crate) fn hang_up(&self) {
         *lock(&self.control) = None;
+        lock(&self.spare_wakers).clear();
+        // One that another thread of the parent's was about to ring stays open here.
+        if let Ok(mut doorbell) = self.doorbell.try_write() {
+            *doorbell = None;
+        }
         self.forget_promises();
     }
 
@@ -116,7 +124,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         let Some(asked) = control.as_mut() else {
             return;
         };
-        let late = take_late(asked);
+        let late = self.take_late(asked);
         let owed = asked.get_mut().is_owed();
         drop(control);
         self.undo(late);
@@ -128,6 +136,18 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         for listener in self.listeners.living() {
             listener.announce_again(self);
         }
+    }
+
+    /// The answers that have come late. That the connection has ended, whoever asks next is told.
+    fn take_late(&self, control: &mut Control) -> Vec<(Reply, Fds)> {
+        let mut answers = [PollFd::new(&*control, PollFlags::IN)];
+        if self.keeps_still()
+            && rustix::event::poll(&mut answers, Some(&Timespec::default()))
+                .is_ok_and(|some| some > 0)
+        {
+            self.make_room_for_promised();
+        }
+        std::iter::from_fn(|| control.get_mut().take_late().ok().flatten()).collect()
     }
 
     /// The engine has answered everything that it was asked.
@@ -174,9 +194,4 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             }
         }
     }
-}
-
-/// The answers that have come late. That the connection has ended, whoever asks next is told.
-fn take_late(control: &mut Control) -> Vec<(Reply, Fds)> {
-    std::iter::from_fn(|| control.get_mut().take_late().ok().flatten()).collect()
 }

@@ -33,7 +33,7 @@ mod pump;
 mod submit;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use queue_pair::armed::{Armed, Sleepers};
@@ -53,6 +53,7 @@ use crate::lock::{lock, try_lock};
 use crate::locks::Locks;
 use crate::nudge::Nudges;
 use crate::private_fds::{Private, lift};
+use crate::reserve;
 use crate::send_pool::SendPool;
 
 pub(crate) use connection::Connection;
@@ -100,7 +101,8 @@ pub(crate) struct Attachment<C> {
     core: CoreWord,
     /// When this process last accepted a connection.
     accepted: AcceptWord,
-    doorbell: Private<Ringer>,
+    /// `None` in the child of a fork, as above.
+    doorbell: RwLock<Option<Private<Ringer>>>,
     /// Wakers that the engine has given and no thread sleeps by.
     spare_wakers: Mutex<Vec<Waker>>,
     /// It has said that it gives no more.
@@ -200,8 +202,11 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         else {
             return Err(Errno::PROTO);
         };
-        if fds.len() != 3 {
-            return Err(Errno::PROTO);
+        match fds.len() {
+            3 => {}
+            // The rest did not arrive: this process can have no more.
+            ..3 => return Err(Errno::MFILE),
+            _ => return Err(Errno::PROTO),
         }
         let bell = Bell::from(lift(fds.remove(2)));
         let doorbell = Ringer::from(lift(fds.remove(1)));
@@ -243,7 +248,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             opening,
             core,
             accepted,
-            doorbell: Private::new(doorbell),
+            doorbell: RwLock::new(Some(Private::new(doorbell))),
             spare_wakers: Mutex::new(vec![Waker {
                 index: 0,
                 bell: Private::new(bell),
@@ -393,6 +398,12 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                 None
             }
         }
+    }
+
+    /// Sees to it that there is a number for a descriptor that comes with an answer.
+    pub(crate) fn make_room(&self) {
+        let place = || self.with_control(|control| fcntl_dupfd_cloexec(&*control, 0));
+        let _ = reserve::spare(1, || place().transpose().map(drop));
     }
 
     /// The inverse of [`take_waker`](Self::take_waker).

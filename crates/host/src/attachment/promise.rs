@@ -29,6 +29,7 @@ use crate::inheritance::{Given, Inheritance, Promise};
 use crate::lock::lock;
 use crate::locks::Locks;
 use crate::private_fds::{Private, lift};
+use crate::reserve;
 
 /// What was promised to children, in the order of the forks.
 #[derive(Default)]
@@ -40,10 +41,25 @@ pub(super) struct Promises {
 }
 
 impl<C: Connection<Attachment<C>>> Attachment<C> {
-    /// Asks for references for a child. `None`: it has none of what its parent has.
+    /// Asks for references for a child, which has none of what its parent has if there is an error.
     ///
     /// What answers that come late have changed is left for [`catch_up`](Self::catch_up), since locks are held.
-    pub(crate) fn ask_to_fork(&self, has_connections: bool) -> Option<Inheritance> {
+    ///
+    /// # Errors
+    /// `EMFILE`: there are no descriptors left. Otherwise the engine's, or it is not there.
+    pub(crate) fn ask_to_fork(&self, has_connections: bool) -> Result<Inheritance, Errno> {
+        // Which comes with the answer.
+        reserve::give_up(1);
+        loop {
+            match self.ask_once_to_fork(has_connections) {
+                // Another thread was faster. What the engine holds for this child ends with its lifeline.
+                Err(Errno::MFILE) if reserve::give_up(1) > 0 => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    fn ask_once_to_fork(&self, has_connections: bool) -> Result<Inheritance, Errno> {
         let answer = self.with_control(|control| {
             let owed = control.get_mut().owes_still();
             if owed.is_ok_and(|owed| !owed) {
@@ -61,27 +77,39 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                 Err(_) => Errno::NOBUFS,
             })
         });
-        match answer? {
-            Ok((Reply::Forked { token }, mut fds)) => Some(Inheritance::Given(Given {
-                token,
-                lifeline: Private::new(lift(fds.pop()?)),
-            })),
+        match answer.unwrap_or(Err(Errno::CONNRESET)) {
+            Ok((Reply::Forked { token }, mut fds)) => {
+                let lifeline = fds.pop().ok_or(Errno::MFILE)?;
+                Ok(Inheritance::Given(Given {
+                    token,
+                    lifeline: Private::new(lift(lifeline)),
+                }))
+            }
             Err(Errno::TIMEDOUT) => {
                 self.unanswered.store(true, Ordering::Relaxed);
                 // A child without references has the kernel's part of a listener all the same.
-                let ends = has_connections.then(pair).flatten();
+                let ends = has_connections.then(|| reserve::spare(2, pair));
+                let (ends, none) = match ends {
+                    Some(Ok(ends)) => (Some(ends), Errno::TIMEDOUT),
+                    Some(Err(error)) => (None, error),
+                    None => (None, Errno::TIMEDOUT),
+                };
                 let (ours, theirs) = ends.unzip();
                 if ours.is_some() {
                     self.promises.keeps.store(true, Ordering::Relaxed);
                 }
+                // The engine answers in any case.
                 lock(&self.promises.to).push_back(ours);
-                theirs.map(|end| Inheritance::Promised(Promise::new(end)))
+                let theirs = theirs.ok_or(none)?;
+                Ok(Inheritance::Promised(Promise::new(theirs)))
             }
-            Err(Errno::PROTO | Errno::CONNRESET) => {
-                self.condemn();
-                None
+            Err(error) => {
+                if matches!(error, Errno::PROTO | Errno::CONNRESET) {
+                    self.condemn();
+                }
+                Err(error)
             }
-            _ => None,
+            Ok(_) => Err(Errno::PROTO),
         }
     }
 
@@ -95,6 +123,12 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         self.promises.keeps.load(Ordering::Relaxed)
     }
 
+    /// With the engine's answers come descriptors for those who were promised something.
+    pub(super) fn make_room_for_promised(&self) {
+        let promised = lock(&self.promises.to).iter().flatten().count();
+        reserve::give_up(promised);
+    }
+
     /// The engine has heard of the first of these forks.
     pub(super) fn keep_promise(&self, token: u64, lifeline: Option<OwnedFd>) {
         let promise = lock(&self.promises.to).pop_front().flatten();
@@ -102,6 +136,8 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             // Whom it concerns may have ended.
             let _ = pass_on(&promise, token, &lifeline);
         }
+        // What was kept for this answer.
+        reserve::fill(reserve::TO_ATTACH);
     }
 
     /// Nothing of what was promised can be kept: the engine has ended, or this is the child of a fork, and
@@ -117,10 +153,10 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
 }
 
 /// Both ends of a promise: the parent's and the child's.
-fn pair() -> Option<(Private<OwnedFd>, OwnedFd)> {
+fn pair() -> Result<(Private<OwnedFd>, OwnedFd), Errno> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let (ours, theirs) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).ok()?;
-    Some((Private::new(lift(ours)), theirs))
+    let (ours, theirs) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
+    Ok((Private::new(lift(ours)), theirs))
 }
 
 /// Tells a child of its references, and the engine what the child has said meanwhile.

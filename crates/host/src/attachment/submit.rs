@@ -1,8 +1,8 @@
 //! What goes to the engine, and who waits for room.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use queue_pair::region::RingCells;
 use queue_pair::ring::Producer;
@@ -152,7 +152,10 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     pub(super) fn ring_if_asleep(&self) {
         if self.engine.take(bells::ALL) != 0 {
             self.tell_core();
-            self.doorbell.ring_by_write();
+            let doorbell = self.doorbell.read();
+            if let Some(doorbell) = &*doorbell.unwrap_or_else(PoisonError::into_inner) {
+                doorbell.ring_by_write();
+            }
         }
     }
 

@@ -55,25 +55,38 @@ impl Session {
     /// As [`report`](Self::report), of the process and not of a descriptor: also said to every engine
     /// that is attached later. Of different remarks, the first [`REMARKS`] are kept.
     pub fn remark(&self, kind: &str, reason: &str) {
+        self.core().remark(kind, reason);
+    }
+}
+
+impl SessionCore {
+    /// See [`Session::remark`].
+    pub(crate) fn remark(&self, kind: &str, reason: &str) {
         // The one that is there, not one that hears of all remarks when it is attached.
         let present = {
             // Under the lock of the link, so that no engine is attached in between.
-            let link = lock(&self.core().link);
-            let mut remarks = lock(&self.core().remarks);
-            let remark = (kind.to_owned(), reason.to_owned());
-            if remarks.len() == REMARKS || remarks.contains(&remark) {
+            let link = lock(&self.link);
+            if !self.note_remark(kind, reason) {
                 return;
             }
-            remarks.push(remark);
             link.attachment.clone()
         };
         if let Some(attachment) = present.filter(|attachment| attachment.is_live()) {
             attachment.tell(&report(Explanation::NO_DESCRIPTOR, kind, reason));
         }
     }
-}
 
-impl SessionCore {
+    /// The engines to come are told this as well. False: there is no room, or they are told already.
+    pub(super) fn note_remark(&self, kind: &str, reason: &str) -> bool {
+        let mut remarks = lock(&self.remarks);
+        let remark = (kind.to_owned(), reason.to_owned());
+        if remarks.len() == REMARKS || remarks.contains(&remark) {
+            return false;
+        }
+        remarks.push(remark);
+        true
+    }
+
     /// To an engine that has just been attached.
     pub(super) fn repeat_remarks(&self, attachment: &Attachment) {
         // What is told takes another lock.

@@ -1,0 +1,75 @@
+//! Programs that have as many descriptors as they may have (RLIMIT_NOFILE). The kernel needs none for what they do.
+
+mod scene;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use scene::Scene;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// As in the script.
+const GENERATIONS: usize = 4;
+
+/// Sends a line: the next line that comes.
+fn ask(stream: &mut BufReader<TcpStream>, line: &str) -> String {
+    stream.get_mut().write_all(line.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    if let Err(error) = stream.read_line(&mut answer) {
+        return error.to_string();
+    }
+    answer
+}
+
+#[test]
+fn children_have_their_parents_connections_without_a_descriptor_left() {
+    let test = "children_have_their_parents_connections_without_a_descriptor_left";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let scene = Scene::start("at_the_limit/fork.py", 1, LIMIT);
+    for round in 0..2 {
+        let mut stream = BufReader::new(scene.connect(7000));
+        stream.get_mut().write_all(b"lines\n").expect("sent");
+        for generation in 1..=GENERATIONS {
+            let answer = ask(&mut stream, &format!("round {round}\n"));
+            let printed = scene.server.printed();
+            assert_eq!(answer, format!("{generation} round {round}\n"), "{printed}");
+        }
+        for generation in (1..=GENERATIONS).rev() {
+            let answer = ask(&mut stream, "parent\n");
+            assert_eq!(answer, format!("{generation} again parent\n"));
+        }
+    }
+}
+
+#[test]
+fn a_child_that_cannot_have_them_fails_and_this_is_said() {
+    let test = "a_child_that_cannot_have_them_fails_and_this_is_said";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let mut scene = Scene::start("at_the_limit/fork.py", 1, LIMIT);
+    let mut stream = BufReader::new(scene.connect(7000));
+    let answer = ask(&mut stream, "lowered\n");
+    assert_eq!(
+        answer,
+        format!("{}\n", rustix::io::Errno::CONNRESET.raw_os_error())
+    );
+    let Scene {
+        world,
+        outboard,
+        server,
+        ..
+    } = &mut scene;
+    let pid = server.id().to_string();
+    let mut explained = String::new();
+    let waited = server.wait_until(LIMIT, || {
+        let explain = outboard.command(world, "explain").arg(&pid);
+        explained = explain.output().unwrap_or_default();
+        explained.contains("has none of its connections")
+    });
+    waited.unwrap_or_else(|error| panic!("{error:#}\n{explained}"));
+}
