@@ -46,6 +46,19 @@ fn children_have_their_parents_connections_without_a_descriptor_left() {
 }
 
 #[test]
+fn a_program_that_is_executed_has_what_stays_open_without_a_descriptor_left() {
+    let test = "a_program_that_is_executed_has_what_stays_open_without_a_descriptor_left";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let scene = Scene::start("at_the_limit/execute.py", 1, LIMIT);
+    let mut stream = BufReader::new(scene.connect(7000));
+    assert_eq!(ask(&mut stream, "one\n"), "one\n");
+    let answer = ask(&mut stream, "two\n");
+    assert_eq!(answer, "again two\n", "{}", scene.server.printed());
+}
+
+#[test]
 fn a_child_that_cannot_have_them_fails_and_this_is_said() {
     let test = "a_child_that_cannot_have_them_fails_and_this_is_said";
     if lab::skip_without(test, &["python3"]) {

@@ -26,8 +26,8 @@ impl Socket {
     /// the caller wants to go along. Options that this crate knows are added. Asks the engine.
     ///
     /// # Errors
-    /// `ENOTCONN`: there is no connection. `ETOOMANYREFS`: too many are under way. `ECONNRESET`: the
-    /// engine is gone.
+    /// `ENOTCONN`: there is no connection. `ETOOMANYREFS`: too many are under way. `EMFILE`: there is no descriptor left.
+    /// `ECONNRESET`: the engine is gone.
     pub fn ticket(&self, mut carried: Carried) -> Result<OwnedFd, Errno> {
         let mut state = self.attach_and_lock();
         let Some(Link { attachment, conn }) = &state.link else {
@@ -44,6 +44,7 @@ impl Socket {
         }
         state.options.carry(&mut carried);
         drop(state);
+        attachment.make_room();
         let answer = attachment.request(
             &Request::Ticket { conn, carried },
             Fds::new(),
@@ -54,7 +55,7 @@ impl Socket {
         match answer? {
             (Reply::Ticket { grant }, mut fds) => {
                 state.passed.under = Some(grant);
-                fds.pop().ok_or(Errno::PROTO)
+                fds.pop().ok_or(Errno::MFILE)
             }
             _ => Err(Errno::PROTO),
         }

@@ -17,9 +17,10 @@ use std::ffi::CString;
 use host::{Explanation, LastWords};
 use rustix::io::Errno;
 
+use crate::calls::departing::{Departing, Successor};
 use crate::calls::enter::{self, Apart, Fate};
 use crate::calls::epoll;
-use crate::calls::travel::{CONNECTION, Departing, Successor};
+use crate::calls::travel::CONNECTION;
 use crate::engine::{session, settings};
 use crate::kernel::raw::{errno, result, set_errno, sys};
 use crate::numbers;
@@ -29,6 +30,9 @@ use crate::thread::inside;
 
 /// Why the new program's descriptor is of no use.
 const PASSED: &str = "passed through exec: the new program cannot use it";
+
+/// Why the new program waits for it in vain.
+const NOT_NOTED: &str = "passed through exec: there were no descriptors or watches left for an epoll set that it is in, and the new program is not told of it there";
 
 /// # Safety
 /// As execve: a path, and two lists of strings that end with null.
@@ -148,7 +152,9 @@ impl Passed {
         let apart = (apart.iter()).map(|(kind, line)| (Explanation::NO_DESCRIPTOR, *kind, &**line));
         let lost = departing.iter().flat_map(Departing::without_ticket);
         let lost = lost.map(|fd| (fd, CONNECTION, PASSED));
-        let lines: Vec<_> = apart.chain(lost).collect();
+        let unnoted = departing.iter().flat_map(Departing::unnoted);
+        let unnoted = unnoted.map(|fd| (fd, CONNECTION, NOT_NOTED));
+        let lines: Vec<_> = apart.chain(lost).chain(unnoted).collect();
         let mut said = lines.first().and_then(|_| enter::last_words());
         if let Some(said) = &mut said {
             said.say(lines.into_iter());

@@ -5,7 +5,8 @@
 //! - Connections: [`stream`] reads, writes, and answers for options and addresses; [`control`] is fcntl and
 //!   ioctl; [`stdio`] has libc's files on them
 //! - Waiting for several: [`epoll`], [`poll`], [`select`]
-//! - Processes: [`fork`]; [`exec`], [`spawn`] and [`enter`] start programs; by [`travel`] sockets go to others
+//! - Processes: [`fork`]; [`exec`], [`spawn`] and [`enter`] start programs, with what is [`departing`]; by [`travel`]
+//!   sockets go to others
 //! - Signals and threads: [`actions`] is sigaction, [`cancel`] pthread_cancel
 //! - [`io_uring`], which is refused
 
@@ -15,6 +16,7 @@ pub mod blocking;
 pub mod cancel;
 pub mod connect;
 pub mod control;
+pub mod departing;
 pub mod enter;
 pub mod epoll;
 pub mod exec;

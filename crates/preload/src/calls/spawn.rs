@@ -17,15 +17,21 @@ use std::time::{Duration, Instant};
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, sigset_t};
 use rustix::io::Errno;
 
+use crate::calls::departing::{Departing, Successor};
 use crate::calls::enter::{Apart, Fate};
 use crate::calls::epoll;
 use crate::calls::exec;
-use crate::calls::travel::{Departing, Successor};
-use crate::engine::session;
+use crate::engine::{report, session};
 use crate::kernel::lock::lock;
 use crate::kernel::raw::{result, set_errno, sys};
 use crate::numbers;
 use crate::numbers::table;
+
+/// What a program that was started has not got.
+const NOT_PASSED: &str = "a program that it has started has not got a connection with the engine: there was no ticket, or no descriptor left for one";
+
+/// What it waits for in vain.
+const NOT_NOTED: &str = "there were no descriptors or watches left for an epoll set that a program which it has started has, too: that one is not told there of connections with the engine";
 
 /// Numbers of which file actions make others, by the place of the actions.
 static SOURCES: Mutex<Vec<(usize, c_int)>> = Mutex::new(Vec::new());
@@ -169,6 +175,12 @@ unsafe fn taking_along(
     }
     let _alone = departing();
     let departing = Departing::begin(leaving.into_iter(), Successor::Child);
+    if departing.without_ticket().next().is_some() {
+        report::remark(NOT_PASSED);
+    }
+    if departing.unnoted().next().is_some() {
+        report::remark(NOT_NOTED);
+    }
     let started = exec::outside(|| spawn(environment));
     departing.stay();
     started

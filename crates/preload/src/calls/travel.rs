@@ -11,6 +11,7 @@
 use core::ffi::c_int;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
+use host::reserve::refill;
 use host::{Carried, ticket};
 use libc::msghdr;
 use rustix::io::Errno;
@@ -22,7 +23,7 @@ use crate::kernel::raw::{result, sys};
 use crate::numbers::description::Content;
 use crate::numbers::placeholder::replace_by_placeholder;
 use crate::numbers::table::{self, Held};
-use crate::numbers::{self, duplicate, standard};
+use crate::numbers::{self, standard};
 use crate::objects::stream::Stream;
 use crate::objects::tcp::Tcp;
 
@@ -53,6 +54,8 @@ pub fn ticket_for(fd: c_int, held: &Held) -> Option<OwnedFd> {
         ..Carried::default()
     };
     stream.carry(&mut carried);
+    // As far as what was given up for those before is free again.
+    refill();
     let ticket = stream.socket.ticket(carried);
     if ticket.is_err() {
         report::left_to_kernel(fd, CONNECTION, NOT_PASSED);
@@ -281,108 +284,4 @@ pub unsafe fn rights(message: *const msghdr) -> impl Iterator<Item = *mut c_int>
             part = unsafe { libc::CMSG_NXTHDR(message, part) };
         }
     })
-}
-
-/// Connections whose numbers stay open in the program that is about to be executed: their numbers are
-/// tickets until that turns out to fail.
-pub struct Departing {
-    numbers: Vec<Departed>,
-    /// Connections of which the new program is told that it has not got them, each by one of its numbers.
-    shown: Vec<(c_int, Held)>,
-}
-
-/// Whose the connections are to be.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Successor {
-    /// This process, which executes another program.
-    Same,
-    /// This process, executing a program that this library cannot be in.
-    Apart,
-    /// A new process.
-    Child,
-}
-
-struct Departed {
-    fd: c_int,
-    held: Held,
-    /// What it was, if there is a ticket.
-    before: Option<OwnedFd>,
-    /// O_CLOEXEC, if the number is closed on exec.
-    flags: c_int,
-}
-
-impl Departing {
-    /// Puts tickets in the place of these numbers.
-    pub fn begin(fds: impl Iterator<Item = c_int>, successor: Successor) -> Self {
-        let mut tickets: Vec<(Held, Option<OwnedFd>)> = Vec::new();
-        let mut numbers = Vec::new();
-        for fd in fds {
-            let Some(held) = table::get(fd) else { continue };
-            let known = tickets.iter().position(|(known, _)| known.is(&held));
-            let at = known.unwrap_or_else(|| {
-                let ticket = ticket_for(fd, &held);
-                tickets.push((held.clone(), ticket));
-                tickets.len() - 1
-            });
-            // SAFETY: asks for a flag.
-            let closes = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) })
-                .is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize != 0);
-            let flags = if closes { libc::O_CLOEXEC } else { 0 };
-            let before = tickets[at].1.as_ref().and_then(|ticket| {
-                let before = duplicate(fd).ok()?;
-                // SAFETY: what the number was is kept.
-                result(unsafe { sys!(libc::SYS_dup3, ticket.as_raw_fd(), fd, flags) }).ok()?;
-                Some(before)
-            });
-            numbers.push(Departed {
-                fd,
-                held,
-                before,
-                flags,
-            });
-        }
-        let mut shown = Vec::new();
-        for (held, ticket) in tickets {
-            let of_this = |it: &&Departed| it.held.is(&held);
-            let its: Vec<c_int> = numbers.iter().filter(of_this).map(|it| it.fd).collect();
-            let reads = ticket.is_some() && successor != Successor::Apart;
-            if reads {
-                epoll::note(&held, &its);
-            } else if successor != Successor::Child
-                && let Some(fd) = its.first()
-            {
-                epoll::show(&held, *fd);
-                shown.push((*fd, held));
-            }
-        }
-        Self { numbers, shown }
-    }
-
-    /// The numbers for which there is no ticket.
-    pub fn without_ticket(&self) -> impl Iterator<Item = c_int> {
-        let without = self.numbers.iter().filter(|it| it.before.is_none());
-        without.map(|it| it.fd)
-    }
-
-    /// The program stays, and has its connections.
-    pub fn stay(self) {
-        for (fd, held) in &self.shown {
-            epoll::unshow(held, *fd);
-        }
-        for Departed {
-            fd,
-            held,
-            before,
-            flags,
-        } in self.numbers
-        {
-            // Another thread may have closed it meanwhile.
-            if let Some(before) = before
-                && table::get(fd).is_some_and(|now| now.is(&held))
-            {
-                // SAFETY: the number is the connection's, and is what it was again.
-                unsafe { sys!(libc::SYS_dup3, before.as_raw_fd(), fd, flags) };
-            }
-        }
-    }
 }

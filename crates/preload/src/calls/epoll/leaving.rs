@@ -14,6 +14,7 @@ use core::ffi::c_int;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+use host::reserve::spare;
 use host::{Readiness, Taken, notes};
 use libc::epoll_event;
 use rustix::io::Errno;
@@ -26,17 +27,25 @@ use crate::objects::set::Set;
 
 /// Writes down what is asked of a connection in the sets that stay open. These numbers, at least one, are
 /// copies of its ticket.
-pub fn note(connection: &Held, numbers: &[c_int]) {
+///
+/// # Errors
+/// `ENOSPC`, `EMFILE`, `ENFILE`, `ENOMEM`: not all could be written down, and the new program waits in vain there.
+pub fn note(connection: &Held, numbers: &[c_int]) -> Result<(), Errno> {
+    let mut noted = Ok(());
     each_interest(connection, |set, interest| {
         let events = notes::note(interest.wanted);
         let fd = interest.key as c_int;
-        if numbers.contains(&fd) {
-            let _ = add(set, fd, events, interest.data);
-        } else if let Some(copy) = numbers.first().and_then(|ticket| duplicate(*ticket).ok()) {
+        let added = if numbers.contains(&fd) {
+            add(set, fd, events, interest.data)
+        } else {
             // The number was closed, and is something else by now; the connection has others.
-            let _ = add(set, copy.as_raw_fd(), events, interest.data);
-        }
+            let ticket = numbers.first().copied().ok_or(Errno::BADF);
+            let copy = ticket.and_then(|ticket| spare(1, || duplicate(ticket)));
+            copy.and_then(|copy| add(set, copy.as_raw_fd(), events, interest.data))
+        };
+        noted = noted.and(added);
     });
+    noted
 }
 
 /// Has the new program, which cannot have the connection of this number, told of it wherever it waits for
@@ -59,7 +68,7 @@ pub fn unshow(connection: &Held, fd: c_int) {
 }
 
 /// What is asked of a connection in the sets that stay open, each by one number of the set's.
-fn each_interest(connection: &Held, tell: impl Fn(c_int, Taken)) {
+fn each_interest(connection: &Held, mut tell: impl FnMut(c_int, Taken)) {
     let Some(stream) = connection.stream() else {
         return;
     };
