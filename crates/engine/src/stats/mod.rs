@@ -42,6 +42,8 @@ reasons! {
     HeldFull = "held_full",
     /// A frame that waited for a next hop that does not answer.
     HeldUnresolved = "held_unresolved",
+    /// A frame that waited for its next hop for longer than what it said was true.
+    HeldTooLong = "held_too_long",
     /// A segment to where there is no route, or whose next hop does not answer.
     Unreachable = "unreachable",
     /// A segment whose headers cannot be written.

@@ -25,6 +25,7 @@ mod facts;
 mod fair;
 mod files;
 mod handover;
+mod hearing;
 mod intake;
 mod kernel;
 mod left;

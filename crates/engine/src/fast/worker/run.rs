@@ -10,17 +10,16 @@ use std::time::Duration;
 use netdev::Device;
 use queue_pair::Crowd;
 use queue_pair::doorbell::Rung;
-use tcp::{Failure, Instant};
+use tcp::Instant;
 
 use super::Worker;
 use super::looking::{After, Looking};
 use super::sleep::Due;
 use crate::clock::{Clock, CoreTime};
-use crate::fast::connections::{Conn, SessionId};
+use crate::fast::connections::SessionId;
 use crate::fast::session::EndReason;
-use crate::network::{Network, NetworkChange, Paths};
+use crate::network::Network;
 use crate::poller::Source;
-use crate::stats::Drop;
 
 /// How long, at most, what is rare waits while there is work.
 const LOOK_INTERVAL: Duration = Duration::from_micros(200);
@@ -315,102 +314,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.tell_opening();
         self.try_files_again(usize::MAX);
         self.paths.tick(&mut self.network);
+        self.drop_aged();
         self.reclaim();
         if self.captures.is_on() {
             self.captures.reap();
             self.return_captures();
-        }
-    }
-
-    fn network_changed(&mut self) {
-        let mut addresses = false;
-        let mut link = None;
-        let mut queues = None;
-        let mut resolved = Vec::new();
-        let mut all = false;
-        let paths: &mut Paths = &mut self.paths;
-        self.network.changes(&mut |change| match change {
-            NetworkChange::Addresses => {
-                addresses = true;
-                // What was another's may be ours now.
-                paths.routes_changed();
-            }
-            NetworkChange::Routes => paths.routes_changed(),
-            NetworkChange::Neighbour(address, knowledge) => {
-                if let Some(number) = paths.neighbour_changed(address, knowledge) {
-                    resolved.push((number, knowledge));
-                }
-            }
-            NetworkChange::AllNeighbours => all = true,
-            NetworkChange::Link(state) => link = Some(state),
-            NetworkChange::Queues(count) => queues = Some(count),
-        });
-        if let Some(count) = queues {
-            self.queues_changed(count);
-        }
-        if let Some(state) = link {
-            self.link_changed(state);
-        }
-        if all {
-            self.paths.neighbours_changed();
-        }
-        if addresses {
-            self.addresses_changed();
-        }
-        for (number, knowledge) in resolved {
-            self.release_held(number, knowledge);
-        }
-    }
-
-    pub(super) fn release_held(
-        &mut self,
-        number: u32,
-        knowledge: crate::slow::kernel::neighbours::Knowledge,
-    ) {
-        use crate::slow::kernel::neighbours::Knowledge;
-        match knowledge {
-            Knowledge::Resolved { mac, .. } => {
-                for bytes in self.held.release(number, mac) {
-                    let Some(frame) = self.device.frame() else {
-                        self.counters.drop(Drop::HeldUnresolved);
-                        continue;
-                    };
-                    let Some(frame) = frame.get_mut(..bytes.len()) else {
-                        continue;
-                    };
-                    frame.copy_from_slice(&bytes);
-                    self.device.submit(bytes.len(), None);
-                    self.counters.sent += 1;
-                }
-                self.device.flush();
-            }
-            Knowledge::Failed => {
-                for _ in self.held.discard(number) {
-                    self.counters.drop(Drop::HeldUnresolved);
-                }
-                self.fail_opens(number);
-            }
-            Knowledge::Unresolved => {}
-        }
-    }
-
-    /// A neighbour does not answer: connections being opened through it fail, as in the kernel;
-    /// established ones go on trying.
-    fn fail_opens(&mut self, neighbour: u32) {
-        let paths = &self.paths;
-        let hopeless = |conn: &&Conn| {
-            let through = |path| paths.goes_through(path, neighbour);
-            conn.path.is_some_and(through)
-        };
-        let ids: Vec<_> = self
-            .connections
-            .opening()
-            .filter(hopeless)
-            .map(|c| c.id)
-            .collect();
-        for id in ids {
-            self.stack
-                .on_unreachable(self.now, id, Failure::HostUnreachable);
         }
     }
 

@@ -2,7 +2,7 @@
 //! session's send area, or read from a file, and summed on the way; bursts as one large segment that something below
 //! cuts.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::AtomicU8;
 
 use arrayvec::ArrayVec;
@@ -40,7 +40,7 @@ enum Way {
     /// Onto the wire, to this station.
     Wire(MacAddr),
     /// Nowhere before this neighbour is resolved.
-    Held(u32),
+    Held(IpAddr),
     /// To another connection of ours.
     Here,
 }
@@ -210,7 +210,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         &mut self,
         now: Instant,
         headers: &Headers,
-        waits_for: Option<u32>,
+        waits_for: Option<IpAddr>,
         out: &Outgoing<'_>,
     ) -> Result<(), SinkFull> {
         let start = headers.len();
@@ -263,7 +263,12 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 self.counters.sent += 1;
             }
             Some(neighbour) => {
-                if !self.held.hold(neighbour, frame) {
+                if self.held.is_full() {
+                    for _ in 0..self.held.drop_aged(now) {
+                        self.counters.drop(Drop::HeldTooLong);
+                    }
+                }
+                if !self.held.hold(now, neighbour, frame) {
                     self.counters.drop(Drop::HeldFull);
                 }
             }

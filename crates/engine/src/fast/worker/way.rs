@@ -76,7 +76,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             && doubted
             && let Some(number) = self.paths.neighbour_changed(hop.address, knowledge)
         {
-            self.release_held(number, knowledge);
+            self.drop_aged();
+            self.release_held(number, hop.address, knowledge);
         }
         if let Some(knowledge) = asked.or_else(|| self.paths.known_neighbour(hop.address)) {
             (way.neighbour, way.hardware) = knowledge.as_told();

@@ -161,7 +161,7 @@ impl Neighbours {
                 if !neighbour.asked {
                     neighbour.asked = network.probe(neighbour.address);
                 }
-                Reach::Resolving(number)
+                Reach::Resolving(neighbour.address)
             }
             Knowledge::Failed => Reach::Unreachable,
         }

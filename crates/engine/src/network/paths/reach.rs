@@ -9,8 +9,8 @@ use wire::ethernet::MacAddr;
 pub enum Reach {
     /// To this hardware address.
     At(MacAddr),
-    /// Its next hop, a neighbour of this number, is being resolved.
-    Resolving(u32),
+    /// Its next hop, which has this address, is being resolved.
+    Resolving(IpAddr),
     /// It leads to this machine: no frame goes out.
     Here,
     /// There is no route, or nobody answers for the next hop.

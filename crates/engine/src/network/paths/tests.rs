@@ -123,10 +123,14 @@ fn a_change_is_seen_by_every_path_through_that_neighbour() {
     let mut paths = Paths::with_limit(4);
     let path = find(&mut paths, &mut network, address(2));
     assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
-    let number = paths.neighbour_changed(address(2), Knowledge::Unresolved);
+    assert!(
+        paths
+            .neighbour_changed(address(2), Knowledge::Unresolved)
+            .is_some()
+    );
     assert_eq!(
         paths.reach(&mut network, path),
-        Reach::Resolving(number.expect("known"))
+        Reach::Resolving(address(2))
     );
     paths.neighbour_changed(address(2), Knowledge::Failed);
     assert_eq!(paths.reach(&mut network, path), Reach::Unreachable);
