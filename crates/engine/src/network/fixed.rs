@@ -10,6 +10,7 @@ use tcp::Instant;
 use wire::ethernet::MacAddr;
 
 use super::{Found, Network, NetworkChange, NextHop, Steered};
+use crate::slow::kernel::asking::AsOf;
 use crate::slow::kernel::neighbours::Knowledge;
 
 /// Every destination has the same hardware address, and is on the link unless there is a gateway.
@@ -96,7 +97,7 @@ impl Network for FixedNetwork {
         wanted.or(source).ok_or(Errno::NETUNREACH)
     }
 
-    fn neighbour(&mut self, _: IpAddr) -> Found {
+    fn neighbour(&mut self, _: IpAddr, _: AsOf) -> Found {
         Found::Known(self.everybody())
     }
 
@@ -104,7 +105,7 @@ impl Network for FixedNetwork {
         Some(self.everybody())
     }
 
-    fn probe(&mut self, _: IpAddr) -> bool {
+    fn probe(&mut self, _: IpAddr, _: AsOf) -> bool {
         true
     }
 

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
+use crate::slow::kernel::asking::AsOf;
 use crate::slow::kernel::link::LinkState;
 use crate::slow::kernel::neighbours::Knowledge;
 
@@ -71,6 +72,8 @@ pub enum NetworkChange {
     Queues(u32),
     /// A neighbour.
     Neighbour(IpAddr, Knowledge),
+    /// What is known of a neighbour, to a question of that time.
+    Answer(IpAddr, Knowledge, AsOf),
     /// Neighbours changed so fast that some changes were lost: all must be asked for again.
     AllNeighbours,
 }
@@ -111,15 +114,15 @@ pub trait Network {
     /// not reached through the engine's interface (`OPNOTSUPP`: the kernel must do it).
     fn source_for(&mut self, destination: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, Errno>;
 
-    /// Asks what is known about a next hop.
-    fn neighbour(&mut self, next_hop: IpAddr) -> Found;
+    /// Asks what is known about a next hop, at a time of which so much has been told.
+    fn neighbour(&mut self, next_hop: IpAddr, as_of: AsOf) -> Found;
 
     /// What is known about a next hop, if that can be said without a question that waits.
     fn neighbour_at_once(&mut self, next_hop: IpAddr) -> Option<Knowledge>;
 
-    /// Has a next hop resolved or probed; the answer comes as a change. False: there is no room for more questions
-    /// now.
-    fn probe(&mut self, next_hop: IpAddr) -> bool;
+    /// Has a next hop resolved or probed, at a time of which so much has been told; the answer comes as a change.
+    /// False: there is no room for more questions now.
+    fn probe(&mut self, next_hop: IpAddr, as_of: AsOf) -> bool;
 
     /// A next hop was heard from: it need not be probed. Where there is no room for more questions it will be.
     fn confirm(&mut self, next_hop: IpAddr, mac: MacAddr);

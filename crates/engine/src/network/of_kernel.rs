@@ -11,7 +11,7 @@ use wire::ethernet::MacAddr;
 use super::arriving::Arriving;
 use super::{Found, Network, NetworkChange, NextHop, Steered};
 use crate::slow::kernel::addresses::Addresses;
-use crate::slow::kernel::asking::{Answer, Answers, Asking, Full, OfKernel, Question};
+use crate::slow::kernel::asking::{Answer, Answers, AsOf, Asking, Full, OfKernel, Question};
 use crate::slow::kernel::link::Link;
 use crate::slow::kernel::neighbours::{Knowledge, NeighbourChanges};
 use crate::slow::kernel::netlink::Notified;
@@ -78,8 +78,8 @@ pub struct KernelNetwork<S> {
     neighbours: NeighbourChanges,
     /// What may wait for the kernel's locks is asked here.
     asked: Asked,
-    /// The question for the number of queues found no room.
-    queues_missed: bool,
+    /// Questions that found no room, of those that nobody asks again by himself: one of a kind.
+    missed: Vec<Question>,
     ports: Ports,
     arriving: Arriving,
     steering: S,
@@ -108,7 +108,7 @@ impl<S: Steer> KernelNetwork<S> {
             routes: Routes::open()?,
             neighbours: NeighbourChanges::on_interface(interface.index)?,
             asked: Asked::Here(Box::new(OfKernel::of_interface(interface.clone())?)),
-            queues_missed: false,
+            missed: Vec::new(),
             interface,
             ports: Ports::with_limit(leased_ports),
             arriving: Arriving::default(),
@@ -136,25 +136,83 @@ impl<S: Steer> KernelNetwork<S> {
         }
     }
 
-    /// Asks how many queues there are, again if there was no room before.
-    fn ask_for_queues(&mut self, each: &mut dyn FnMut(NetworkChange)) {
-        let asked = self.ask(Question::Queues);
-        self.queues_missed = asked.is_err();
-        if let Ok(Some(answer)) = asked {
-            tell(&mut self.queues, answer, each);
+    /// Asks what is asked once, and again if there is no room.
+    fn ask_surely(&mut self, question: Question, each: &mut dyn FnMut(NetworkChange)) {
+        match self.ask(question) {
+            Ok(Some(answer)) => self.answered(answer, each),
+            Ok(None) => {}
+            Err(Full) => {
+                let kind = core::mem::discriminant(&question);
+                self.missed.retain(|it| core::mem::discriminant(it) != kind);
+                self.missed.push(question);
+            }
         }
     }
 
     /// What was asked before, and is answered now.
     fn take_answers(&mut self, each: &mut dyn FnMut(NetworkChange)) {
+        let mut others = Vec::new();
         let Asked::Aside(asking) = &self.asked else {
             return;
         };
-        let queues = &mut self.queues;
-        asking.answers(|answer| tell(queues, answer, each));
-        if self.queues_missed {
-            self.ask_for_queues(each);
+        asking.answers(|answer| match answer {
+            Answer::Neighbour(change, as_of) => each(NetworkChange::Answer(
+                change.address,
+                change.knowledge,
+                as_of,
+            )),
+            other => others.push(other),
+        });
+        for answer in others {
+            self.answered(answer, each);
         }
+        for question in core::mem::take(&mut self.missed) {
+            self.ask_surely(question, each);
+        }
+    }
+
+    /// What an answer changes.
+    fn answered(&mut self, answer: Answer, each: &mut dyn FnMut(NetworkChange)) {
+        match answer {
+            Answer::Neighbour(change, as_of) => {
+                each(NetworkChange::Answer(
+                    change.address,
+                    change.knowledge,
+                    as_of,
+                ));
+            }
+            Answer::Queues(count) => {
+                if self.queues.is_news(count) {
+                    each(NetworkChange::Queues(count));
+                }
+            }
+            Answer::Link(question, state) => {
+                if self.link.answered(question, state) {
+                    self.link_changed(each);
+                }
+            }
+            Answer::Addresses(question, list) => {
+                let before = self.addresses.list().to_vec();
+                match self.addresses.answered(question, list) {
+                    Ok(true) => {
+                        self.addresses_changed(&before);
+                        each(NetworkChange::Addresses);
+                    }
+                    Ok(false) => {}
+                    Err(again) => self.ask_surely(Question::Addresses(again), each),
+                }
+            }
+        }
+    }
+
+    fn link_changed(&mut self, each: &mut dyn FnMut(NetworkChange)) {
+        let state = self.link.state();
+        if let Some(state) = state {
+            self.interface.mac = state.mac.0;
+        }
+        each(NetworkChange::Link(state));
+        // The kernel says nothing of the IPv4 routes that go with a link.
+        each(NetworkChange::Routes);
     }
 
     /// The steering.
@@ -232,20 +290,6 @@ impl<S: Steer> KernelNetwork<S> {
     }
 }
 
-/// What an answer changes.
-fn tell(queues: &mut QueueCount, answer: Answer, each: &mut dyn FnMut(NetworkChange)) {
-    match answer {
-        Answer::Neighbour(change) => {
-            each(NetworkChange::Neighbour(change.address, change.knowledge));
-        }
-        Answer::Queues(count) => {
-            if queues.is_news(count) {
-                each(NetworkChange::Queues(count));
-            }
-        }
-    }
-}
-
 impl<S: Steer> Network for KernelNetwork<S> {
     fn index(&self) -> u32 {
         self.interface.index
@@ -300,10 +344,10 @@ impl<S: Steer> Network for KernelNetwork<S> {
         }
     }
 
-    fn neighbour(&mut self, next_hop: IpAddr) -> Found {
+    fn neighbour(&mut self, next_hop: IpAddr, as_of: AsOf) -> Found {
         match &mut self.asked {
             Asked::Here(kernel) => Found::Known(kernel.neighbour(next_hop)),
-            Asked::Aside(asking) => match asking.ask(Question::Neighbour(next_hop)) {
+            Asked::Aside(asking) => match asking.ask(Question::Neighbour(next_hop, as_of)) {
                 Ok(()) => Found::Later,
                 Err(Full) => Found::Missed,
             },
@@ -317,8 +361,8 @@ impl<S: Steer> Network for KernelNetwork<S> {
         }
     }
 
-    fn probe(&mut self, next_hop: IpAddr) -> bool {
-        self.ask(Question::Probe(next_hop)).is_ok()
+    fn probe(&mut self, next_hop: IpAddr, as_of: AsOf) -> bool {
+        self.ask(Question::Probe(next_hop, as_of)).is_ok()
     }
 
     fn confirm(&mut self, next_hop: IpAddr, mac: MacAddr) {
@@ -327,28 +371,30 @@ impl<S: Steer> Network for KernelNetwork<S> {
 
     fn changes(&mut self, each: &mut dyn FnMut(NetworkChange)) {
         match self.link.update() {
-            Ok(true) => {
-                let state = self.link.state();
-                if let Some(state) = state {
-                    self.interface.mac = state.mac.0;
+            Ok((changed, lost)) => {
+                if changed {
+                    self.link_changed(each);
                 }
-                each(NetworkChange::Link(state));
-                // The kernel says nothing of the IPv4 routes that go with a link.
-                each(NetworkChange::Routes);
+                if let Some(question) = lost {
+                    self.ask_surely(Question::Link(question), each);
+                }
             }
-            Ok(false) => {}
             Err(error) => tracing::warn!(%error, "link notifications"),
         }
         if self.queues.update() {
-            self.ask_for_queues(each);
+            self.ask_surely(Question::Queues, each);
         }
         let before = self.addresses.list().to_vec();
         match self.addresses.update() {
-            Ok(true) => {
-                self.addresses_changed(&before);
-                each(NetworkChange::Addresses);
+            Ok((changed, lost)) => {
+                if changed {
+                    self.addresses_changed(&before);
+                    each(NetworkChange::Addresses);
+                }
+                if let Some(question) = lost {
+                    self.ask_surely(Question::Addresses(question), each);
+                }
             }
-            Ok(false) => {}
             Err(error) => tracing::warn!(%error, "address notifications"),
         }
         match self.routes.update() {
@@ -356,13 +402,12 @@ impl<S: Steer> Network for KernelNetwork<S> {
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "route notifications"),
         }
-        // What was asked for is older than what is told of below.
         self.take_answers(each);
         let changes = self.neighbours.update(|change| {
             each(NetworkChange::Neighbour(change.address, change.knowledge));
         });
         match changes {
-            Ok(Notified::Drained) => {}
+            Ok(Notified::Read) => {}
             Ok(Notified::Overrun) => each(NetworkChange::AllNeighbours),
             Err(error) => tracing::warn!(%error, "neighbour notifications"),
         }

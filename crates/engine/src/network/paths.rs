@@ -29,6 +29,7 @@ pub use self::reach::Reach;
 use self::reach::{Questions, VACANT};
 use self::stations::Stations;
 use super::Network;
+use crate::slow::kernel::asking::AsOf;
 use crate::slow::kernel::neighbours::Knowledge;
 
 /// Names a path; valid while it is [used](Paths::acquire), or until the next one is looked for.
@@ -326,6 +327,22 @@ impl Paths {
     /// A neighbour has changed; its number, if it is one of ours.
     pub fn neighbour_changed(&mut self, address: IpAddr, knowledge: Knowledge) -> Option<u32> {
         self.neighbours.changed(address, knowledge)
+    }
+
+    /// What is known of a neighbour, to a question of that time; its number, if it is one of ours and no change was
+    /// told of it since.
+    pub fn neighbour_answered(
+        &mut self,
+        address: IpAddr,
+        knowledge: Knowledge,
+        as_of: AsOf,
+    ) -> Option<u32> {
+        self.neighbours.answered(address, knowledge, as_of)
+    }
+
+    /// How much has been told of neighbours, for who asks of one.
+    pub const fn as_of(&self) -> AsOf {
+        self.neighbours.as_of()
     }
 
     /// Some neighbours have changed, and it is not known which: each is asked for again before it is next

@@ -31,6 +31,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 let number = paths.neighbour_changed(address, knowledge);
                 resolved.extend(number.map(|number| (number, address, knowledge)));
             }
+            NetworkChange::Answer(address, knowledge, as_of) => {
+                let number = paths.neighbour_answered(address, knowledge, as_of);
+                resolved.extend(number.map(|number| (number, address, knowledge)));
+            }
             NetworkChange::AllNeighbours => all = true,
             NetworkChange::Link(state) => link = Some(state),
             NetworkChange::Queues(count) => queues = Some(count),

@@ -257,14 +257,14 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Sees to the descriptors that are ready: whether there were any, and orders among them.
     fn hear(&mut self) -> (bool, bool) {
-        let (mut found, mut orders) = (false, false);
+        let (mut found, mut orders, mut network) = (false, false, false);
         self.counters.polls += 1;
         for source in self.slow.poller.ready() {
             found = true;
             match source {
                 Source::Orders => orders = true,
                 Source::Bell(id) => self.rung(id),
-                Source::Network => self.network_changed(),
+                Source::Network => network = true,
                 Source::Stop => self.begin_stop(),
                 // What there is is found in the turn that follows.
                 Source::Handoff => {
@@ -284,6 +284,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 | Source::Tales
                 | Source::Interfaces => {}
             }
+        }
+        // All that it has to say is read at once, whichever of its descriptors is ready.
+        if network {
+            self.network_changed();
         }
         (found, orders)
     }

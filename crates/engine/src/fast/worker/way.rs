@@ -61,7 +61,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.counters.drop(Drop::TooManyDoubts);
                 return Err(Errno::AGAIN);
             }
-            let _ = self.network.probe(hop.address);
+            let _ = self.network.probe(hop.address, self.paths.as_of());
         }
         let mut way = Way {
             source,

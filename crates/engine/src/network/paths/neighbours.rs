@@ -7,6 +7,7 @@ use tables::{Chunks, Hash, Index, Line};
 
 use super::{Questions, Reach, VACANT};
 use crate::network::{Found, Network};
+use crate::slow::kernel::asking::AsOf;
 use crate::slow::kernel::neighbours::Knowledge;
 
 /// What the kernel is told or asked of neighbours in use at a tick.
@@ -28,10 +29,12 @@ pub(super) struct Neighbour {
     progress: bool,
     /// As of which loss of notifications its knowledge is.
     epoch: u32,
+    /// When it was last told of: answers to older questions are none any more.
+    told: AsOf,
 }
 
 impl Neighbour {
-    fn new(address: IpAddr, knowledge: Knowledge, epoch: u32) -> Self {
+    fn new(address: IpAddr, knowledge: Knowledge, epoch: u32, told: AsOf) -> Self {
         Self {
             address,
             paths: 0,
@@ -40,6 +43,7 @@ impl Neighbour {
             used: false,
             progress: false,
             epoch,
+            told,
         }
     }
 }
@@ -60,6 +64,8 @@ pub(super) struct Neighbours {
     limit: u32,
     /// Changes with each loss of notifications.
     epoch: u32,
+    /// Changes with whatever is told of one of them.
+    told: AsOf,
 }
 
 impl Neighbours {
@@ -73,6 +79,7 @@ impl Neighbours {
             busy: Line::new(),
             limit,
             epoch: 0,
+            told: AsOf::default(),
         }
     }
 
@@ -87,7 +94,9 @@ impl Neighbours {
         if let Some(number) = self.by_address.get(&address, hash) {
             return number;
         }
-        let (knowledge, epoch) = match network.neighbour(address) {
+        // What is told of those that are not here nobody hears: whatever was asked of it before may be old.
+        self.told = self.told.next();
+        let (knowledge, epoch) = match network.neighbour(address, self.told) {
             Found::Known(knowledge) => (knowledge, self.epoch),
             Found::Later => (Knowledge::Unresolved, self.epoch),
             // As if it had been known before the last loss: it is asked for again.
@@ -102,13 +111,13 @@ impl Neighbours {
             }
             _ => {
                 let new = self.count;
-                let vacant = |_| Neighbour::new(VACANT, Knowledge::Unresolved, 0);
+                let vacant = |_| Neighbour::new(VACANT, Knowledge::Unresolved, 0, AsOf::default());
                 self.all.reach(new, vacant);
                 self.count += 1;
                 new
             }
         };
-        self.all[number] = Neighbour::new(address, knowledge, epoch);
+        self.all[number] = Neighbour::new(address, knowledge, epoch, self.told);
         self.by_address.insert(address, hash, number);
         self.idle.leave(number);
         self.idle.join(number);
@@ -141,7 +150,7 @@ impl Neighbours {
     ) -> Reach {
         let neighbour = &mut self.all[number];
         if neighbour.epoch != self.epoch && questions.take() {
-            let found = network.neighbour(neighbour.address);
+            let found = network.neighbour(neighbour.address, self.told);
             // Until the answer comes, what was known is the best that there is.
             if let Found::Known(knowledge) = found {
                 neighbour.knowledge = knowledge;
@@ -159,7 +168,7 @@ impl Neighbours {
             Knowledge::Resolved { mac, .. } => Reach::At(mac),
             Knowledge::Unresolved => {
                 if !neighbour.asked {
-                    neighbour.asked = network.probe(neighbour.address);
+                    neighbour.asked = network.probe(neighbour.address, self.told);
                 }
                 Reach::Resolving(neighbour.address)
             }
@@ -179,10 +188,32 @@ impl Neighbours {
         Some(self.all[number].knowledge)
     }
 
+    /// How much has been told of all of them.
+    pub const fn as_of(&self) -> AsOf {
+        self.told
+    }
+
     /// One has changed; its number, if it is here.
     pub fn changed(&mut self, address: IpAddr, knowledge: Knowledge) -> Option<u32> {
+        self.told = self.told.next();
+        let told = self.told;
+        self.know(address, knowledge, told)
+    }
+
+    /// What is known of one, to a question of that time; its number, if it is here and that is not old.
+    pub fn answered(&mut self, address: IpAddr, knowledge: Knowledge, as_of: AsOf) -> Option<u32> {
+        let number = self.by_address.get(&address, self.hash(address))?;
+        let told = self.all[number].told;
+        if told > as_of {
+            return None;
+        }
+        self.know(address, knowledge, told)
+    }
+
+    fn know(&mut self, address: IpAddr, knowledge: Knowledge, told: AsOf) -> Option<u32> {
         let number = self.by_address.get(&address, self.hash(address))?;
         let neighbour = &mut self.all[number];
+        neighbour.told = told;
         neighbour.knowledge = knowledge;
         neighbour.asked &= knowledge == Knowledge::Unresolved;
         Some(number)
@@ -210,7 +241,7 @@ impl Neighbours {
                 // There was no room for the question, and a frame may wait for the answer with no other to follow.
                 Knowledge::Unresolved => {
                     left -= 1;
-                    neighbour.asked = network.probe(neighbour.address);
+                    neighbour.asked = network.probe(neighbour.address, self.told);
                     if !neighbour.asked {
                         break;
                     }
@@ -221,7 +252,7 @@ impl Neighbours {
                 }
                 Knowledge::Resolved { .. } | Knowledge::Failed => {
                     left -= 1;
-                    let _ = network.probe(neighbour.address);
+                    let _ = network.probe(neighbour.address, self.told);
                 }
             }
             neighbour.used = false;

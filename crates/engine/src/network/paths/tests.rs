@@ -138,6 +138,46 @@ fn a_change_is_seen_by_every_path_through_that_neighbour() {
 }
 
 #[test]
+fn an_answer_that_is_older_than_what_was_told_is_none() {
+    let mut network = network();
+    let mut paths = Paths::with_limit(1);
+    let path = find(&mut paths, &mut network, address(2));
+    let there = |last: u8| Knowledge::Resolved {
+        mac: MacAddr([last; 6]),
+        stale: false,
+    };
+    let asked = paths.as_of();
+    // What is told of another one makes no answer old.
+    find(&mut paths, &mut network, address(3));
+    paths.neighbour_changed(address(3), Knowledge::Failed);
+    let answered = paths.neighbour_answered(address(2), there(6), asked);
+    assert!(answered.is_some());
+    assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([6; 6])));
+    paths.neighbour_changed(address(2), there(8));
+    let old = paths.neighbour_answered(address(2), there(6), asked);
+    assert_eq!(old, None);
+    assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([8; 6])));
+    let answered = paths.neighbour_answered(address(2), there(4), paths.as_of());
+    assert!(answered.is_some());
+}
+
+#[test]
+fn who_comes_again_is_not_told_of_by_what_was_asked_before() {
+    let mut network = network();
+    let mut paths = Paths::with_limit(1);
+    find(&mut paths, &mut network, address(2));
+    let asked = paths.as_of();
+    // Nobody hears of it for a while.
+    for last in 3..9 {
+        find(&mut paths, &mut network, address(last));
+    }
+    assert_eq!(paths.known_neighbour(address(2)), None, "it was forgotten");
+    find(&mut paths, &mut network, address(2));
+    let old = paths.neighbour_answered(address(2), Knowledge::Failed, asked);
+    assert_eq!(old, None);
+}
+
+#[test]
 fn a_turn_asks_for_so_many_neighbours_and_the_rest_go_on_as_before() {
     let mut network = network();
     let mut paths = Paths::with_limit(100);

@@ -1,8 +1,9 @@
 //! Questions to the kernel that may wait for its locks, asked by a thread that may wait.
 //!
-//! What is asked of neighbours, and how many queues there are, the kernel answers under the lock that whoever
-//! changes the network holds (RTNL): a container that starts, a route daemon, a driver that resets its device. A
-//! worker does not wait for those. It hands its questions on, and the answers come as changes do.
+//! What is asked of neighbours, how many queues there are, and what the interface and its addresses are, where
+//! notifications of that were lost, the kernel answers under the lock that whoever changes the network holds (RTNL):
+//! a container that starts, a route daemon, a driver that resets its device. A worker does not wait for those. It
+//! hands its questions on, and the answers come as changes do.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +14,9 @@ use netdev::interface::Interface;
 use rustix::event::{EventfdFlags, eventfd};
 use wire::ethernet::MacAddr;
 
+use super::link::LinkState;
 use super::neighbours::{Change, Knowledge, Neighbours};
+use super::{addresses, link};
 use crate::all_or_none::AbortOnPanic;
 
 /// Questions that wait at a time. Who finds no room asks again when he needs the answer again.
@@ -23,26 +26,47 @@ const ROOM: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
+/// How much had been told of neighbours when a question was asked. What is told of one later is newer than the
+/// answer, however late that comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AsOf(u64);
+
+impl AsOf {
+    /// With one thing more that was told.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 /// What the kernel is asked, or told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
     /// What it knows of a neighbour.
-    Neighbour(IpAddr),
+    Neighbour(IpAddr, AsOf),
     /// The same, after it was told to resolve or to probe it.
-    Probe(IpAddr),
+    Probe(IpAddr, AsOf),
     /// Nothing: a neighbour answers from this address.
     Confirm(IpAddr, MacAddr),
     /// How many receive queues the interface has.
     Queues,
+    /// What the interface is like, by the number of the question.
+    Link(u32),
+    /// Which addresses it has.
+    Addresses(u32),
 }
 
 /// What it answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// What is known of a neighbour.
-    Neighbour(Change),
+    /// What is known of a neighbour, to a question of that time.
+    Neighbour(Change, AsOf),
     /// So many receive queues.
     Queues(u32),
+    /// What the interface is like, to the question of this number; `None` if it is gone.
+    Link(u32, Option<LinkState>),
+    /// Its addresses, to the question of this number.
+    Addresses(u32, Vec<IpAddr>),
 }
 
 /// Who answers questions, and waits for the kernel.
@@ -80,29 +104,29 @@ impl OfKernel {
         })
     }
 
-    fn told_of(&mut self, address: IpAddr) -> Option<Answer> {
+    fn told_of(&mut self, address: IpAddr, as_of: AsOf) -> Option<Answer> {
         let knowledge = self.neighbour(address);
-        Some(Answer::Neighbour(Change { address, knowledge }))
+        Some(Answer::Neighbour(Change { address, knowledge }, as_of))
     }
 }
 
 impl Answers for OfKernel {
     fn answer(&mut self, question: Question) -> Option<Answer> {
         match question {
-            Question::Neighbour(address) => self.told_of(address),
-            Question::Probe(address) => {
+            Question::Neighbour(address, as_of) => self.told_of(address, as_of),
+            Question::Probe(address, as_of) => {
                 // Who is told that it is used asks a permanent entry's neighbour from then on, as any other's. One that
                 // answers needs no probe.
                 if let Ok(knowledge @ Knowledge::Resolved { stale: false, .. }) =
                     self.neighbours.ask(address)
                 {
-                    return Some(Answer::Neighbour(Change { address, knowledge }));
+                    return Some(Answer::Neighbour(Change { address, knowledge }, as_of));
                 }
                 if let Err(error) = self.neighbours.probe(address) {
                     tracing::warn!(next_hop = %address, %error, "the kernel does not resolve the neighbour");
                 }
                 // One that needs no probe does not change, and would not be told of.
-                self.told_of(address)
+                self.told_of(address, as_of)
             }
             Question::Confirm(address, mac) => {
                 if let Err(error) = self.neighbours.confirm(address, mac) {
@@ -113,6 +137,18 @@ impl Answers for OfKernel {
             Question::Queues => {
                 let count = self.interface.count_receive_queues().ok()?;
                 Some(Answer::Queues(count))
+            }
+            Question::Link(number) => {
+                let state = link::ask(self.interface.index);
+                let state =
+                    state.inspect_err(|error| tracing::warn!(%error, "the link is not known"));
+                Some(Answer::Link(number, state.ok()?))
+            }
+            Question::Addresses(number) => {
+                let list = addresses::ask(self.interface.index);
+                let list =
+                    list.inspect_err(|error| tracing::warn!(%error, "own addresses are not known"));
+                Some(Answer::Addresses(number, list.ok()?))
             }
         }
     }
@@ -195,11 +231,11 @@ mod tests {
     impl Answers for Locked {
         fn answer(&mut self, question: Question) -> Option<Answer> {
             let _ = self.0.recv();
-            let Question::Neighbour(address) = question else {
+            let Question::Neighbour(address, as_of) = question else {
                 return None;
             };
             let knowledge = Knowledge::Failed;
-            Some(Answer::Neighbour(Change { address, knowledge }))
+            Some(Answer::Neighbour(Change { address, knowledge }, as_of))
         }
     }
 
@@ -214,7 +250,10 @@ mod tests {
         // One is with the kernel, at most; then there is no room, and that is said at once.
         let mut taken = 0;
         while asking
-            .ask(Question::Neighbour(address((taken % 200) as u8)))
+            .ask(Question::Neighbour(
+                address((taken % 200) as u8),
+                AsOf(taken as u64),
+            ))
             .is_ok()
         {
             taken += 1;
@@ -241,7 +280,11 @@ mod tests {
             asking.answers(|answer| {
                 let knowledge = Knowledge::Failed;
                 let address = address((come % 200) as u8);
-                assert_eq!(answer, Answer::Neighbour(Change { address, knowledge }));
+                let as_of = AsOf(come as u64);
+                assert_eq!(
+                    answer,
+                    Answer::Neighbour(Change { address, knowledge }, as_of)
+                );
                 come += 1;
             });
         }
@@ -251,13 +294,13 @@ mod tests {
     fn the_kernel_answers_about_the_loopback() {
         let loopback = Interface::find("lo").expect("every namespace has a loopback");
         let mut kernel = OfKernel::of_interface(loopback).expect("netlink");
-        let answer = kernel.answer(Question::Neighbour(address(1)));
+        let answer = kernel.answer(Question::Neighbour(address(1), AsOf(7)));
         let knowledge = Knowledge::Unresolved;
         let unknown = Change {
             address: address(1),
             knowledge,
         };
-        assert_eq!(answer, Some(Answer::Neighbour(unknown)));
+        assert_eq!(answer, Some(Answer::Neighbour(unknown, AsOf(7))));
         // It has no channels to ask for.
         assert_eq!(kernel.answer(Question::Queues), None);
     }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use wire::ethernet::MacAddr;
 
-use super::netlink::{Message, Netlink, Notified, ROUTE, Request, u32_at};
+use super::netlink::{A_MOMENT, Message, Netlink, Notified, ROUTE, Request, u32_at};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
@@ -35,6 +35,10 @@ pub struct Link {
     interface: u32,
     notifications: Netlink,
     state: Option<LinkState>,
+    /// The number of the question that counts, if one is under way: nothing was told since.
+    question: Option<u32>,
+    /// That of the last one.
+    number: u32,
 }
 
 impl Link {
@@ -45,6 +49,8 @@ impl Link {
             interface,
             notifications,
             state: ask(interface)?,
+            question: None,
+            number: 0,
         })
     }
 
@@ -53,17 +59,32 @@ impl Link {
         self.state
     }
 
-    /// Reads what the kernel has announced; true if anything of it changed.
-    pub fn update(&mut self) -> rustix::io::Result<bool> {
+    /// Reads what the kernel has announced: whether anything of it changed, and the number of the question that is
+    /// to be [answered](Self::answered) if some was lost.
+    pub fn update(&mut self) -> rustix::io::Result<(bool, Option<u32>)> {
         let before = self.state;
-        let (interface, state) = (self.interface, &mut self.state);
-        let notified = self
-            .notifications
-            .notifications(|message| apply(state, interface, &message))?;
-        if notified == Notified::Overrun {
-            self.state = ask(interface)?;
+        let (interface, state, question) = (self.interface, &mut self.state, &mut self.question);
+        let notified = self.notifications.notifications(A_MOMENT, |message| {
+            if apply(state, interface, &message) {
+                // Each tells all that there is to know.
+                *question = None;
+            }
+        })?;
+        let asks = (notified == Notified::Overrun).then(|| {
+            self.number = self.number.wrapping_add(1);
+            self.question = Some(self.number);
+            self.number
+        });
+        Ok((self.state != before, asks))
+    }
+
+    /// What it is like, to the question of this number; true if that is news.
+    pub fn answered(&mut self, question: u32, state: Option<LinkState>) -> bool {
+        if self.question != Some(question) {
+            return false;
         }
-        Ok(self.state != before)
+        self.question = None;
+        core::mem::replace(&mut self.state, state) != state
     }
 }
 
@@ -73,7 +94,11 @@ impl AsFd for Link {
     }
 }
 
-fn ask(interface: u32) -> rustix::io::Result<Option<LinkState>> {
+/// Asks what an interface is like now. It may wait for the kernel's lock.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn ask(interface: u32) -> rustix::io::Result<Option<LinkState>> {
     let mut header = [0; IFINFO_LEN];
     header[4..8].copy_from_slice(&interface.to_ne_bytes());
     let mut request = Request::new(RTM_GETLINK, &header);
@@ -88,33 +113,36 @@ fn ask(interface: u32) -> rustix::io::Result<Option<LinkState>> {
     }
 }
 
-fn apply(state: &mut Option<LinkState>, interface: u32, message: &Message<'_>) {
+/// Whether a message says what the interface is like, which is known then.
+fn apply(state: &mut Option<LinkState>, interface: u32, message: &Message<'_>) -> bool {
     if message.kind != RTM_NEWLINK && message.kind != RTM_DELLINK {
-        return;
+        return false;
     }
     let Some((info, attributes)) = message.split::<IFINFO_LEN>() else {
-        return;
+        return false;
     };
     // Bridges speak of their ports in the same messages, in a family of their own.
     if info[0] != 0 || u32_at(info, 4) != Some(interface) {
-        return;
+        return false;
     }
     if message.kind == RTM_DELLINK {
         *state = None;
-        return;
+        return true;
     }
     let flags = u32_at(info, 8).unwrap_or(0);
     let mac = attributes
         .find(IFLA_ADDRESS)
         .and_then(|value| <[u8; 6]>::try_from(value).ok());
     let mtu = attributes.find(IFLA_MTU).and_then(|value| u32_at(value, 0));
-    if let (Some(mac), Some(mtu)) = (mac, mtu) {
-        *state = Some(LinkState {
-            mac: MacAddr(mac),
-            mtu,
-            up: flags & IFF_UP != 0 && flags & IFF_RUNNING != 0,
-        });
-    }
+    let (Some(mac), Some(mtu)) = (mac, mtu) else {
+        return false;
+    };
+    *state = Some(LinkState {
+        mac: MacAddr(mac),
+        mtu,
+        up: flags & IFF_UP != 0 && flags & IFF_RUNNING != 0,
+    });
+    true
 }
 
 #[cfg(test)]
@@ -129,5 +157,19 @@ mod tests {
         assert!(state.mtu >= 1500);
         let none = Link::of_interface(0x7fff_0000).expect("netlink answers");
         assert_eq!(none.state(), None);
+    }
+
+    #[test]
+    fn an_answer_counts_unless_something_was_told_or_asked_since() {
+        let mut link = Link::of_interface(1).expect("netlink answers");
+        let there = link.state();
+        assert!(!link.answered(7, None), "nobody has asked");
+        link.question = Some(8);
+        assert!(!link.answered(7, None), "it was asked again");
+        assert!(link.answered(8, None));
+        assert_eq!(link.state(), None);
+        link.question = Some(9);
+        assert!(link.answered(9, there) && !link.answered(9, None));
+        assert_eq!(link.state(), there);
     }
 }

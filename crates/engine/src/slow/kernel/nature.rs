@@ -2,7 +2,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::netlink::{Attributes, Message, Netlink, Notified, ROUTE, Request, u16_at, u32_at};
+use super::netlink::{
+    A_WHILE, Attributes, Message, Netlink, Notified, ROUTE, Request, u16_at, u32_at,
+};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
@@ -106,7 +108,7 @@ impl VlanWatch {
     pub fn update(&mut self) -> rustix::io::Result<bool> {
         let mut any = false;
         let index = self.index;
-        let notified = self.notifications.notifications(|message| {
+        let notified = self.notifications.notifications(A_WHILE, |message| {
             any |= is_about(&message, index);
         })?;
         Ok(any || notified == Notified::Overrun)

@@ -5,7 +5,9 @@
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::netlink::{CREATE, Message, Netlink, Notified, ROUTE, Request, address_of, family};
+use super::netlink::{
+    A_MOMENT, CREATE, Message, Netlink, Notified, ROUTE, Request, address_of, family,
+};
 use super::netlink::{u16_at, u32_at};
 use queue_pair::control::Neighbour;
 use rustix::io::Errno;
@@ -148,7 +150,7 @@ impl NeighbourChanges {
     /// Reads what the kernel has announced. [`Notified::Overrun`]: everything must be asked again.
     pub fn update(&mut self, mut each: impl FnMut(Change)) -> rustix::io::Result<Notified> {
         let interface = self.interface;
-        self.notifications.notifications(|message| {
+        self.notifications.notifications(A_MOMENT, |message| {
             if let Some(change) = change(interface, &message) {
                 each(change);
             }

@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -44,6 +44,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_BUFFER: usize = 32 * 1024;
 /// Receive buffer of a notification socket: a burst of changes must not overrun it.
 const NOTIFICATION_BUFFER: usize = 1 << 20;
+/// Notifications that such a buffer can hold, at most.
+const ROOM: u32 = 4096;
+
+/// How long notifications are read in one go by who has packets to see to, and by who has not. There is one at
+/// least.
+pub const A_MOMENT: Duration = Duration::from_micros(10);
+/// See [`A_MOMENT`].
+pub const A_WHILE: Duration = Duration::from_millis(1);
 
 /// A message under construction.
 #[derive(Debug, Clone)]
@@ -176,15 +184,18 @@ pub struct Netlink {
     fd: OwnedFd,
     sequence: u32,
     buffer: Box<[u8]>,
+    /// Some were lost, and so many that wait may be from before; and more were lost since.
+    old: Option<u32>,
+    lost_again: bool,
 }
 
 /// What reading notifications came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notified {
-    /// Everything that was there has been read.
-    Drained,
+    /// Nothing was lost.
+    Read,
     /// The kernel had more to say than the socket could hold: what is cached may be stale and
-    /// must be asked for again.
+    /// must be asked for again. All that it had said before has been read.
     Overrun,
 }
 
@@ -215,6 +226,8 @@ impl Netlink {
             fd,
             sequence: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+            old: None,
+            lost_again: false,
         })
     }
 
@@ -267,23 +280,43 @@ impl Netlink {
         }
     }
 
-    /// Reads the notifications that are waiting, without waiting for more.
+    /// Reads the notifications that are waiting, without waiting for more, for so long at most: a storm of them
+    /// cannot keep anybody from what else he does. What is left keeps the descriptor ready.
     pub fn notifications(
         &mut self,
+        span: Duration,
         mut each: impl FnMut(Message<'_>),
     ) -> rustix::io::Result<Notified> {
-        let mut outcome = Notified::Drained;
-        // Bounded, so that a storm of notifications cannot keep the worker from its packets.
-        for _ in 0..64 {
+        let begin = Instant::now();
+        loop {
             match recv(&self.fd, &mut *self.buffer, RecvFlags::DONTWAIT) {
-                Ok((length, _)) => messages(&self.buffer[..length]).for_each(&mut each),
-                Err(Errno::AGAIN) => break,
+                Ok((length, _)) => {
+                    messages(&self.buffer[..length]).for_each(&mut each);
+                    self.old = self.old.map(|left| left.saturating_sub(1));
+                }
+                Err(Errno::AGAIN) => {
+                    self.lost_again = false;
+                    return Ok(match self.old.take() {
+                        Some(_) => Notified::Overrun,
+                        None => Notified::Read,
+                    });
+                }
                 Err(Errno::INTR) => {}
-                Err(Errno::NOBUFS) => outcome = Notified::Overrun,
+                Err(Errno::NOBUFS) => {
+                    self.lost_again = self.old.is_some();
+                    self.old.get_or_insert(ROOM);
+                    continue;
+                }
                 Err(error) => return Err(error),
             }
+            if self.old == Some(0) {
+                self.old = core::mem::take(&mut self.lost_again).then_some(ROOM);
+                return Ok(Notified::Overrun);
+            }
+            if begin.elapsed() >= span {
+                return Ok(Notified::Read);
+            }
         }
-        Ok(outcome)
     }
 }
 
@@ -334,6 +367,68 @@ mod tests {
             attributes.find(2).and_then(address_of),
             Some("10.0.0.1".parse().unwrap())
         );
+    }
+
+    /// Anybody may send to such a socket.
+    const ANYBODY: Option<Protocol> = Some(rustix::net::netlink::USERSOCK);
+
+    #[test]
+    fn what_was_lost_is_told_when_what_was_before_is_read() {
+        let mut hears = match Netlink::with_groups(ANYBODY, 1) {
+            Ok(hears) => hears,
+            Err(Errno::PERM) => {
+                let said =
+                    "SKIPPED: what_was_lost_is_told_when_what_was_before_is_read needs root\n";
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), said.as_bytes());
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        set_socket_recv_buffer_size(&hears.fd, 8192).expect("set");
+        let says = Netlink::open(ANYBODY).expect("a socket");
+        let all = SocketAddrNetlink::new(0, 1);
+        for number in 0..200 {
+            let mut request = Request::new(30, &[0; 1024]);
+            // Who does not hear it is not the sender's business.
+            let _ = sendto(&says.fd, request.seal(0, number), SendFlags::NOSIGNAL, &all);
+        }
+        let (mut heard, mut calls) = (0, 0);
+        loop {
+            let before = heard;
+            let read = hears.notifications(Duration::ZERO, |_| heard += 1);
+            calls += 1;
+            if read == Ok(Notified::Overrun) {
+                assert_eq!(heard, before, "nothing was left");
+                break;
+            }
+            assert_eq!((read, heard), (Ok(Notified::Read), before + 1));
+        }
+        assert!(heard > 1 && heard < 200 && calls == heard + 1, "{heard}");
+        let read = hears.notifications(Duration::ZERO, |_| panic!("there are no more"));
+        assert_eq!(read, Ok(Notified::Read));
+    }
+
+    #[test]
+    fn a_storm_of_notifications_is_read_a_little_at_a_time() {
+        let mut hears = Netlink::subscribe(ANYBODY, 0).expect("a socket");
+        let name = rustix::net::getsockname(&hears.fd).expect("bound");
+        let name = SocketAddrNetlink::try_from(name).expect("of netlink");
+        let says = Netlink::open(ANYBODY).expect("a socket");
+        for number in 0..3 {
+            let mut request = Request::new(30, &[1, 2, 3, 4]);
+            let bytes = request.seal(0, number);
+            sendto(&says.fd, bytes, SendFlags::NOSIGNAL, &name).expect("sent");
+        }
+        let mut heard = Vec::new();
+        for count in 1..=3 {
+            let read = hears.notifications(Duration::ZERO, |message| {
+                heard.push(message.sequence);
+            });
+            assert_eq!((read, heard.len()), (Ok(Notified::Read), count));
+        }
+        assert_eq!(heard, [0, 1, 2]);
+        let read = hears.notifications(Duration::ZERO, |_| panic!("there are no more"));
+        assert_eq!(read, Ok(Notified::Read));
     }
 
     #[test]

@@ -4,7 +4,9 @@
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::netlink::{Attributes, Netlink, Notified, ROUTE, Request, address_of, family, u32_at};
+use super::netlink::{
+    A_MOMENT, Attributes, Netlink, Notified, ROUTE, Request, address_of, family, u32_at,
+};
 use rustix::io::Errno;
 
 const RTM_NEWROUTE: u16 = 24;
@@ -127,7 +129,7 @@ impl Routes {
     /// Reads what the kernel has announced; true if any route may have changed.
     pub fn update(&mut self) -> rustix::io::Result<bool> {
         let mut changed = false;
-        let notified = self.notifications.notifications(|message| {
+        let notified = self.notifications.notifications(A_MOMENT, |message| {
             changed |= matches!(message.kind, RTM_NEWROUTE | RTM_DELROUTE);
         })?;
         Ok(changed || notified == Notified::Overrun)

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
 use super::addresses::Addresses;
-use super::netlink::{Attributes, NETFILTER, Netlink, Request};
+use super::netlink::{A_WHILE, Attributes, NETFILTER, Netlink, Request};
 use crate::netfilter::Ruleset;
 use rustix::io::Errno;
 
@@ -109,7 +109,7 @@ impl Followed {
     /// # Errors
     /// The kernel does not answer.
     pub fn update(&mut self) -> rustix::io::Result<()> {
-        self.addresses.update()?;
+        self.addresses.update_and_ask()?;
         self.rules = read::ruleset()?;
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Watch {
     /// # Errors
     /// The kernel does not answer.
     pub fn update(&mut self) -> rustix::io::Result<(&[String], usize)> {
-        self.notifications.notifications(|_| {})?;
+        self.notifications.notifications(A_WHILE, |_| {})?;
         let mut there = chains(|family, hook| {
             bypassed(family, hook).or_else(|| bypassed_on_the_way_out(family, hook))
         })?;
