@@ -13,7 +13,6 @@ use std::time::Instant;
 use super::Desk;
 use crate::capture::Capture;
 use crate::fast::memory::Opened;
-use crate::slow::control::Control;
 use crate::slow::errands::{Errand, Errands};
 
 /// Descriptors of a user that may wait to be closed. Who has more holds up the threads that close them: what his
@@ -171,11 +170,12 @@ impl Closing {
         }
     }
 
-    /// The engine ends: the rest is closed by a thread, or with this process. So is the control socket, on which
-    /// connections wait that nobody has accepted, and lifelines, with what was sent on them.
-    pub(super) fn leave(self, control: Control) {
+    /// The engine ends: the rest is closed by a thread, or with this process. So is what `also` may keep open: the
+    /// control socket, on which connections wait that nobody has accepted, lifelines, with what was sent on them, and
+    /// mappings of files.
+    pub(super) fn leave(self, also: impl Send + 'static) {
         let last = std::thread::Builder::new().name("closing".to_owned());
-        if let Err(error) = last.spawn(move || drop((self, control))) {
+        if let Err(error) = last.spawn(move || drop((self, also))) {
             tracing::warn!(%error, "what programs have sent is closed before the engine ends");
         }
     }
@@ -237,7 +237,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::exchange;
+    use crate::exchange::{self, Fetch, WorkerId};
     use crate::fast::memory::OpenFile;
     use crate::slow::control::Control;
     use crate::slow::desk::Facts;
@@ -327,6 +327,41 @@ mod tests {
         drop(closing);
         drop(file);
         assert_eq!(std::io::read_to_string(reader).expect("closed"), "");
+    }
+
+    #[test]
+    fn a_file_is_closed_after_what_is_fetched_of_it() {
+        let config = Config::default();
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        let (to_fast, _to_slow) = exchange::pair(&config.limits).expect("descriptors");
+        let mut desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+        let name = format!("outboard-fetched-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, [7; 10_000]).expect("written");
+        let file = std::fs::File::open(&path).expect("there");
+        std::fs::remove_file(path).expect("there");
+        let file = OpenFile::new(file.into(), false, Arc::new(1000));
+        let file = Arc::new(file.closed_by(desk.closing.of_files()));
+        let fetch = Fetch {
+            number: 1,
+            uid: 1000,
+            file,
+            part: 0..10_000,
+            is_ahead: false,
+        };
+        desk.fetch(WorkerId(0), &fetch);
+        // Nobody else has it any more. Its mapping does, and to unmap the last may take as long as to close it.
+        drop(fetch);
+        desk.closing.close_files();
+        assert!(
+            !desk.closing.has_some_of(1000),
+            "it is not to be closed yet"
+        );
+        desk.fetch_here();
+        desk.closing.close_files();
+        assert!(desk.closing.has_some_of(1000));
+        desk.closing.close_here();
+        assert!(!desk.closing.has_some_of(1000) && desk.fetched.is_empty());
     }
 
     #[test]

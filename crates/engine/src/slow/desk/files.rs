@@ -101,14 +101,18 @@ impl Desk {
     pub(super) fn fetch(&mut self, worker: WorkerId, fetch: &Fetch) {
         let len = fetch.part.end.saturating_sub(fetch.part.start);
         match FileWindow::map(&*fetch.file, fetch.part.start, len) {
-            Ok(window) => self.fetches.add(FetchOf {
-                worker,
-                number: fetch.number,
-                uid: fetch.uid,
-                window,
-                is_ahead: fetch.is_ahead,
-                outcome: Fetched::NotNow,
-            }),
+            Ok(window) => {
+                let fetched = (worker, fetch.number);
+                self.fetched.insert(fetched, Arc::clone(&fetch.file));
+                self.fetches.add(FetchOf {
+                    worker,
+                    number: fetch.number,
+                    uid: fetch.uid,
+                    window,
+                    is_ahead: fetch.is_ahead,
+                    outcome: Fetched::NotNow,
+                });
+            }
             Err(_) => self
                 .crew
                 .order(worker, Order::Fetched(fetch.number, Fetched::Gone)),
@@ -118,17 +122,24 @@ impl Desk {
     /// Sends for what is to be fetched, and tells the workers of what is.
     pub(super) fn see_to_fetches(&mut self, now: Instant) {
         for done in self.fetches.attend(now) {
-            let order = Order::Fetched(done.number, done.outcome);
-            self.crew.order(done.worker, order);
+            self.is_fetched(done);
         }
     }
 
     /// Fetches everything here, and waits for as long as that takes.
     pub(super) fn fetch_here(&mut self) {
         while let Some(done) = self.fetches.run_here() {
-            let order = Order::Fetched(done.number, done.outcome);
-            self.crew.order(done.worker, order);
+            self.is_fetched(done);
         }
+    }
+
+    fn is_fetched(&mut self, done: FetchOf) {
+        let (worker, number) = (done.worker, done.number);
+        self.crew
+            .order(worker, Order::Fetched(number, done.outcome));
+        // A mapping keeps its file open, too. It goes first, so that it is never the last that does.
+        drop(done);
+        self.fetched.remove(&(worker, number));
     }
 }
 

@@ -34,6 +34,7 @@ mod vlans;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use queue_pair::Versions;
@@ -42,6 +43,7 @@ use rustix::time::Timespec;
 
 use crate::config::{Config, Limits, Reload};
 use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast, WorkerId};
+use crate::fast::memory::OpenFile;
 use crate::fast::session::{EndReason, Session};
 use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
@@ -148,6 +150,8 @@ pub struct Desk {
     places: Places,
     /// What of them is brought into memory.
     fetches: Errands<FetchOf>,
+    /// The files of which something is being fetched.
+    fetched: HashMap<(WorkerId, u64), Arc<OpenFile>>,
     /// Descriptors of programs.
     closing: Closing,
     /// Answers that wait until what was shown is closed.
@@ -202,6 +206,7 @@ impl Desk {
             reclaims,
             places: Places::default(),
             fetches,
+            fetched: HashMap::new(),
             closing,
             shown: Vec::new(),
         })
@@ -264,16 +269,18 @@ impl Desk {
             mut control,
             mut closing,
             crew,
+            fetches,
+            fetched,
             ..
         } = self;
         // With tales that were not heard, and the files that they are about.
-        drop(crew);
+        drop((crew, fetched));
         for client in control.close_all() {
             closing.close(client.uid, vec![client.into_connection()]);
         }
         // The next engine may listen at its path from here on.
         control.leave_path();
-        closing.leave(control);
+        closing.leave((control, fetches));
     }
 
     /// Does what there is to do now, and never waits: for who drives both halves himself. True if there
