@@ -4,6 +4,10 @@
 //! `OUTBOARD_STORM` is how many connections there are that `ss` shows, and makes it long enough to measure:
 //! `OUTBOARD_STORM=65000 cargo test --release -p outboard-engine --test beside_the_kernel storm -- --nocapture`. Each
 //! takes a descriptor (`ulimit -n`). No turn is to have its core for more than 200 µs.
+//!
+//! What interrupts a thread (a timer, packets of others, a host that takes the core away) counts as its own time on
+//! most kernels. With `OUTBOARD_STORM_IDLE` set a thread that does nothing but look at its own clock runs beside it, and
+//! says how often that happens: what a turn took beyond that is the engine's. It takes a core for that.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -12,11 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType, bind, connect as connect_from, socket};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::beside::{Engine, LIMIT, listener, on, read};
 use lab::{Side, World};
 use queue_pair::Submission;
-use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
+use queue_pair::control::{Channel, Fds, Metric, Reply, Request, VERSION};
 
 /// Requests and answers on the connection meanwhile.
 const EXCHANGES: u32 = 2_000;
@@ -26,6 +31,8 @@ const CONNECTIONS: usize = 200;
 const LONG: Duration = Duration::from_secs(20);
 /// Connections from one address: there are hardly more ports.
 const OF_ADDRESS: usize = 20_000;
+/// What is counted as long: a limit of the histograms, and the next one above what is wanted of a turn.
+const LONG_TURN: Duration = Duration::from_nanos(1 << 18);
 /// Routes that come and go in one go.
 const ROUTES: u32 = 200;
 
@@ -107,6 +114,37 @@ fn longest(engine: &Engine, name: &str, before: &[(f64, u64)]) -> f64 {
     last.map_or(0.0, |(limit, _)| limit * 1e6)
 }
 
+/// How many turns had their core for longer than this, and how many seconds all of them had it.
+fn turns(engine: &Engine, limit: Duration) -> (u64, f64) {
+    let named = |it: &Metric| it.name == "turn_core_seconds";
+    let all = engine.metrics().into_iter().filter(named);
+    let all = all.filter_map(|it| it.histogram).next();
+    let all = all.expect("it is measured");
+    let is_long = |(longest, _): &&(f64, u64)| *longest > 1.01 * limit.as_secs_f64();
+    let long = all.buckets.iter().filter(is_long);
+    (long.map(|(_, count)| count).sum(), all.sum)
+}
+
+/// How often, in each second, a thread that does nothing loses its core for longer than this without
+/// being told, and for how long at most, in microseconds.
+fn interruptions(over: &AtomicBool, limit: Duration) -> (f64, f64) {
+    let own = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let begin = own();
+    let (mut last, mut longest, mut count) = (begin, Duration::ZERO, 0);
+    while !over.load(Ordering::Relaxed) {
+        let now = own();
+        let gap = now.saturating_sub(last);
+        longest = longest.max(gap);
+        count += u32::from(gap > limit);
+        last = now;
+    }
+    let took = last.saturating_sub(begin).as_secs_f64();
+    (f64::from(count) / took, longest.as_secs_f64() * 1e6)
+}
+
 fn buckets(engine: &Engine, name: &str) -> Vec<(f64, u64)> {
     let metrics = engine.metrics().into_iter();
     let named = metrics.filter(|metric| metric.name == name);
@@ -160,8 +198,11 @@ fn a_connection_goes_on_through_a_storm() {
     let socket = &engine.socket;
     let names = ["turn_seconds", "turn_core_seconds", "flush_core_seconds"];
     let before = names.map(|name| buckets(&engine, name));
+    let turns_before = turns(&engine, LONG_TURN);
     let begin = Instant::now();
-    let counts = std::thread::scope(|scope| {
+    let (counts, interrupted) = std::thread::scope(|scope| {
+        let wanted = std::env::var_os("OUTBOARD_STORM_IDLE").is_some();
+        let idle = wanted.then(|| scope.spawn(|| interruptions(&over, LONG_TURN)));
         let storm = [
             scope.spawn(|| {
                 again(&over, || {
@@ -203,7 +244,8 @@ fn a_connection_goes_on_through_a_storm() {
             assert_eq!(read(&mut client, 5), b"there");
         }
         over.store(true, Ordering::Relaxed);
-        storm.map(|one| one.join().expect("no panic"))
+        let counts = storm.map(|one| one.join().expect("no panic"));
+        (counts, idle.map(|idle| idle.join().expect("no panic")))
     });
     let took = begin.elapsed().as_secs_f64();
     let [clock, core, sending] = [0, 1, 2].map(|at| longest(&engine, names[at], &before[at]));
@@ -214,5 +256,17 @@ fn a_connection_goes_on_through_a_storm() {
          peer's receiving: {sending:.0} µs), and took {clock:.0} µs by the clock",
         f64::from(attaches) / took
     );
+    let (long, all) = turns(&engine, LONG_TURN);
+    eprintln!(
+        "longer than {:.0} µs were {:.1} turns in each second of its core",
+        LONG_TURN.as_secs_f64() * 1e6,
+        (long - turns_before.0) as f64 / (all - turns_before.1)
+    );
+    if let Some((often, longest)) = interrupted {
+        eprintln!(
+            "a thread that did nothing was interrupted {often:.1} times in each second of its own for as long, and \
+             once for {longest:.0} µs"
+        );
+    }
     assert!(attaches >= 20 && listings > 0 && flaps > 0);
 }
