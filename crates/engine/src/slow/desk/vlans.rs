@@ -2,6 +2,10 @@
 //! of none, and the steering would give the engine what is meant for somebody else. An engine does not start like
 //! that; here is what it does when the first VLAN device comes later: it has the device leave the tags on, until it
 //! ends, and where that cannot be, it says so.
+//!
+//! The kernel tells of a device where that is: of one that was made straight in another network namespace
+//! (`ip link add link IF ... netns OTHER`) nobody hears in this one. Who makes such has to have the tags left on himself;
+//! `docs/engine.toml` says so.
 
 use std::io;
 use std::os::fd::AsFd;
