@@ -11,7 +11,9 @@ use wire::ethernet::MacAddr;
 use super::arriving::Arriving;
 use super::{Found, Network, NetworkChange, NextHop, Steered};
 use crate::slow::kernel::addresses::Addresses;
-use crate::slow::kernel::asking::{Answer, Answers, AsOf, Asking, Full, OfKernel, Question};
+use crate::slow::kernel::asking::{
+    Answer, Answers, AsOf, Asking, Full, OfKernel, Question, Unanswered,
+};
 use crate::slow::kernel::link::Link;
 use crate::slow::kernel::neighbours::{Knowledge, NeighbourChanges};
 use crate::slow::kernel::netlink::Notified;
@@ -131,7 +133,8 @@ impl<S: Steer> KernelNetwork<S> {
     /// Asks; the answer, if it is known at once.
     fn ask(&mut self, question: Question) -> Result<Option<Answer>, Full> {
         match &mut self.asked {
-            Asked::Here(kernel) => Ok(kernel.answer(question)),
+            // What it does not answer is asked again as what there was no room for.
+            Asked::Here(kernel) => kernel.answer(question).map_err(|Unanswered| Full),
             Asked::Aside(asking) => asking.ask(question).map(|()| None),
         }
     }

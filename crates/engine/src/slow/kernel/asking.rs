@@ -5,13 +5,16 @@
 //! a container that starts, a route daemon, a driver that resets its device. A worker does not wait for those. It
 //! hands its questions on, and the answers come as changes do.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use netdev::interface::Interface;
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 use wire::ethernet::MacAddr;
 
 use super::link::LinkState;
@@ -21,6 +24,10 @@ use crate::all_or_none::AbortOnPanic;
 
 /// Questions that wait at a time. Who finds no room asks again when he needs the answer again.
 const ROOM: usize = 1024;
+
+/// After so long without another question, one that the kernel has not answered is asked again: it gives no answer
+/// while somebody holds its lock for longer than it is waited for.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// There is no room for more questions now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,10 +76,17 @@ pub enum Answer {
     Addresses(u32, Vec<IpAddr>),
 }
 
+/// The kernel did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unanswered;
+
 /// Who answers questions, and waits for the kernel.
 pub trait Answers: Send + 'static {
-    /// The answer, if there is one.
-    fn answer(&mut self, question: Question) -> Option<Answer>;
+    /// The answer, if there is one to give.
+    ///
+    /// # Errors
+    /// It was not to be had now: ask again.
+    fn answer(&mut self, question: Question) -> Result<Option<Answer>, Unanswered>;
 }
 
 /// The kernel, asked about an interface.
@@ -104,14 +118,35 @@ impl OfKernel {
         })
     }
 
-    fn told_of(&mut self, address: IpAddr, as_of: AsOf) -> Option<Answer> {
-        let knowledge = self.neighbour(address);
-        Some(Answer::Neighbour(Change { address, knowledge }, as_of))
+    fn told_of(&mut self, address: IpAddr, as_of: AsOf) -> Result<Option<Answer>, Unanswered> {
+        let knowledge = self.neighbours.ask(address);
+        let knowledge = known(knowledge, "the kernel does not say who the neighbour is")?;
+        let knowledge = knowledge.unwrap_or(Knowledge::Unresolved);
+        Ok(Some(Answer::Neighbour(
+            Change { address, knowledge },
+            as_of,
+        )))
+    }
+}
+
+/// What was found, or words of why not. An answer that is only late, or for which there was no memory, may come yet.
+fn known<T>(found: rustix::io::Result<T>, otherwise: &str) -> Result<Option<T>, Unanswered> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => {
+            tracing::warn!(%error, "{otherwise}");
+            match error {
+                Errno::AGAIN | Errno::INTR | Errno::BUSY | Errno::NOBUFS | Errno::NOMEM => {
+                    Err(Unanswered)
+                }
+                _ => Ok(None),
+            }
+        }
     }
 }
 
 impl Answers for OfKernel {
-    fn answer(&mut self, question: Question) -> Option<Answer> {
+    fn answer(&mut self, question: Question) -> Result<Option<Answer>, Unanswered> {
         match question {
             Question::Neighbour(address, as_of) => self.told_of(address, as_of),
             Question::Probe(address, as_of) => {
@@ -120,7 +155,8 @@ impl Answers for OfKernel {
                 if let Ok(knowledge @ Knowledge::Resolved { stale: false, .. }) =
                     self.neighbours.ask(address)
                 {
-                    return Some(Answer::Neighbour(Change { address, knowledge }, as_of));
+                    let change = Change { address, knowledge };
+                    return Ok(Some(Answer::Neighbour(change, as_of)));
                 }
                 if let Err(error) = self.neighbours.probe(address) {
                     tracing::warn!(next_hop = %address, %error, "the kernel does not resolve the neighbour");
@@ -132,23 +168,22 @@ impl Answers for OfKernel {
                 if let Err(error) = self.neighbours.confirm(address, mac) {
                     tracing::debug!(next_hop = %address, %error, "the kernel does not take the confirmation");
                 }
-                None
+                Ok(None)
             }
-            Question::Queues => {
-                let count = self.interface.count_receive_queues().ok()?;
-                Some(Answer::Queues(count))
-            }
+            // Of one that has no channels it is never known.
+            Question::Queues => Ok(self
+                .interface
+                .count_receive_queues()
+                .ok()
+                .map(Answer::Queues)),
             Question::Link(number) => {
-                let state = link::ask(self.interface.index);
-                let state =
-                    state.inspect_err(|error| tracing::warn!(%error, "the link is not known"));
-                Some(Answer::Link(number, state.ok()?))
+                let state = known(link::ask(self.interface.index), "the link is not known")?;
+                Ok(state.map(|state| Answer::Link(number, state)))
             }
             Question::Addresses(number) => {
                 let list = addresses::ask(self.interface.index);
-                let list =
-                    list.inspect_err(|error| tracing::warn!(%error, "own addresses are not known"));
-                Some(Answer::Addresses(number, list.ok()?))
+                let list = known(list, "own addresses are not known")?;
+                Ok(list.map(|list| Answer::Addresses(number, list)))
             }
         }
     }
@@ -179,11 +214,22 @@ impl Asking {
             .name("asking".to_owned())
             .spawn(move || {
                 let _all_or_none = AbortOnPanic;
-                for question in asked {
-                    if let Some(answer) = of.answer(question)
-                        && says.send(answer).is_err()
-                    {
-                        return;
+                let mut again = VecDeque::new();
+                while let Some(question) = next(&asked, &mut again) {
+                    match of.answer(question) {
+                        Ok(None) => {}
+                        Ok(Some(answer)) => {
+                            if says.send(answer).is_err() {
+                                return;
+                            }
+                        }
+                        Err(Unanswered) if again.len() < ROOM => again.push_back(question),
+                        Err(Unanswered) => {
+                            tracing::warn!(
+                                ?question,
+                                "the kernel has not answered; it is not asked again"
+                            );
+                        }
                     }
                     // Who found no room hears that there is some again, answer or not. Full is rung.
                     let _ = rustix::io::write(&*rings, &1u64.to_ne_bytes());
@@ -214,6 +260,19 @@ impl Asking {
     }
 }
 
+/// What is to be asked next: what somebody wants to know, or, where nobody has for a while, what had no answer.
+/// `None`: nobody asks any more.
+fn next(asked: &Receiver<Question>, again: &mut VecDeque<Question>) -> Option<Question> {
+    if again.is_empty() {
+        return asked.recv().ok();
+    }
+    match asked.recv_timeout(AGAIN) {
+        Ok(question) => Some(question),
+        Err(RecvTimeoutError::Timeout) => again.pop_front(),
+        Err(RecvTimeoutError::Disconnected) => None,
+    }
+}
+
 impl AsFd for Asking {
     /// Readable when there are answers.
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -229,14 +288,53 @@ mod tests {
     struct Locked(Receiver<()>);
 
     impl Answers for Locked {
-        fn answer(&mut self, question: Question) -> Option<Answer> {
+        fn answer(&mut self, question: Question) -> Result<Option<Answer>, Unanswered> {
             let _ = self.0.recv();
             let Question::Neighbour(address, as_of) = question else {
-                return None;
+                return Ok(None);
             };
             let knowledge = Knowledge::Failed;
-            Some(Answer::Neighbour(Change { address, knowledge }, as_of))
+            Ok(Some(Answer::Neighbour(
+                Change { address, knowledge },
+                as_of,
+            )))
         }
+    }
+
+    /// A kernel that gives no answer to the first question.
+    struct Busy(bool);
+
+    impl Answers for Busy {
+        fn answer(&mut self, question: Question) -> Result<Option<Answer>, Unanswered> {
+            if !std::mem::replace(&mut self.0, true) {
+                return Err(Unanswered);
+            }
+            let Question::Addresses(number) = question else {
+                return Ok(None);
+            };
+            Ok(Some(Answer::Addresses(number, Vec::new())))
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_has_not_answered_it_is_asked_again() {
+        let asking = Asking::of(Busy(false)).expect("a thread");
+        asking.ask(Question::Addresses(7)).expect("room");
+        let mut answered = Vec::new();
+        let limit = rustix::time::Timespec {
+            tv_sec: 60,
+            tv_nsec: 0,
+        };
+        // The first word is that there is room again.
+        while answered.is_empty() {
+            let mut fds = [rustix::event::PollFd::new(
+                &asking,
+                rustix::event::PollFlags::IN,
+            )];
+            assert!(rustix::event::poll(&mut fds, Some(&limit)).expect("polled") > 0);
+            asking.answers(|answer| answered.push(answer));
+        }
+        assert_eq!(answered, [Answer::Addresses(7, Vec::new())]);
     }
 
     fn address(last: u8) -> IpAddr {
@@ -300,8 +398,8 @@ mod tests {
             address: address(1),
             knowledge,
         };
-        assert_eq!(answer, Some(Answer::Neighbour(unknown, AsOf(7))));
+        assert_eq!(answer, Ok(Some(Answer::Neighbour(unknown, AsOf(7)))));
         // It has no channels to ask for.
-        assert_eq!(kernel.answer(Question::Queues), None);
+        assert_eq!(kernel.answer(Question::Queues), Ok(None));
     }
 }
