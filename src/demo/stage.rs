@@ -4,6 +4,7 @@ use super::site::{KILOBYTE, LARGE, LARGE_SIZE, Site};
 use ::lab::load::Load;
 use ::lab::nginx::{self, Nginx};
 use ::lab::outboard::{Counter, Outboard, total};
+use ::lab::sampler::account::Account;
 use ::lab::{Process, Side, World, sampler};
 use anyhow::{Result, bail};
 use std::net::SocketAddr;
@@ -169,9 +170,9 @@ impl Stage {
             grace: Load::GRACE,
         };
         let cpu = sampler::run_time(server.pid())?;
-        let machine = sampler::Machine::now()?;
+        let machine = Account::of_machine()?;
         let outcome = self.world.on(Side::Client, || load.run())?;
-        let busy = sampler::Machine::now()?.busy_since(&machine);
+        let busy = Account::of_machine()?.since(&machine).machine();
         let spent = sampler::run_time(server.pid())?.saturating_sub(cpu);
         if outcome.answered < outcome.due {
             bail!(

@@ -9,6 +9,7 @@ use crate::key_value;
 use crate::load;
 use crate::nginx::Nginx;
 use crate::sampler;
+use crate::sampler::account::Account;
 use crate::world::Side;
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 /// What the programs had used by now.
 struct Used {
-    machine: sampler::Machine,
+    machine: Account,
     client: Duration,
     server: Duration,
     engine: Duration,
@@ -48,7 +49,7 @@ impl Serving {
             server: Self::run_time(self.server)?,
             engine: Self::run_time(self.engine)?,
             switches: self.switches(),
-            machine: sampler::Machine::now()?,
+            machine: Account::of_machine()?,
         })
     }
 
@@ -59,7 +60,7 @@ impl Serving {
         after: &Used,
         requests: f64,
     ) -> Result<Vec<(&'static Measure, f64)>> {
-        let machine = after.machine.busy_since(&before.machine);
+        let machine = after.machine.since(&before.machine).machine();
         let server = after.server.saturating_sub(before.server);
         let engine = after.engine.saturating_sub(before.engine);
         let client = after.client.saturating_sub(before.client);

@@ -87,6 +87,14 @@ impl Account {
         })
     }
 
+    /// The state of the machine alone.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of_machine() -> Result<Self> {
+        Self::now(&Watched::default())
+    }
+
     /// With what the engine says of itself.
     pub fn with(mut self, engine: Vec<Counter>) -> Self {
         self.engine = engine;

@@ -37,11 +37,10 @@ impl Times {
     /// From the numbers behind the name in a line of `/proc/stat`. Guests' time is in that of
     /// programs already.
     fn read(numbers: &str) -> Option<Self> {
-        let seconds: Vec<f64> = numbers
-            .split_whitespace()
-            .map_while(|word| word.parse::<f64>().ok())
-            .map(|ticks| ticks / TICKS)
-            .collect();
+        // All cores of a large server idle for more than 2^32 ticks within months.
+        let ticks = numbers.split_whitespace().map(str::parse::<u64>);
+        let ticks = ticks.collect::<Result<Vec<u64>, _>>().ok()?;
+        let seconds: Vec<f64> = ticks.iter().map(|ticks| *ticks as f64 / TICKS).collect();
         let [user, nice, system, idle, io, irq, softirq, steal, ..] = seconds[..] else {
             return None;
         };
@@ -200,7 +199,26 @@ mod tests {
         assert_eq!(cores.all.busy(), 19.0);
         let (_, user) = cores.all.shares(36.0)[0];
         assert!((user - 100.0 / 36.0).abs() < 1e-9);
-        assert_eq!(Cores::read("cpu  1 2 x\n"), None);
+        // What cannot be read is no number of ours.
+        for text in [
+            "cpu  1 2 x\n",
+            "cpu  10 20 30 -4 50 60 70 80 0 0\n",
+            "cpu  10 20 30\n",
+            "intr 1\n",
+        ] {
+            assert_eq!(Cores::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn many_cores_that_idle_for_long_are_not_busy() {
+        let ticks = 1_u64 << 33;
+        let text =
+            |idle: u64| format!("cpu  10 20 30 {idle} 50 60 70 80 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n");
+        let before = Cores::read(&text(ticks)).unwrap();
+        let after = Cores::read(&text(ticks + 1_000)).unwrap();
+        let passed = after.since(&before).all;
+        assert_eq!((passed.idle, passed.used(10.0)), (10.0, 0.0));
     }
 
     #[test]

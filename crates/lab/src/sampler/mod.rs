@@ -4,10 +4,10 @@ pub mod account;
 pub mod cores;
 pub mod perf;
 
-use anyhow::{Context, Result, bail};
-use std::time::{Duration, Instant};
+use anyhow::{Context, Result};
+use std::time::Duration;
 
-/// The kernel's unit in `/proc/stat`, in milliseconds: USER_HZ is 100 on every architecture that we
+/// The kernel's unit in `/proc/PID/stat`, in milliseconds: USER_HZ is 100 on every architecture that we
 /// run on.
 const TICK_MS: u64 = 10;
 
@@ -99,85 +99,9 @@ pub fn descriptors(pid: u32) -> Result<usize> {
         .count())
 }
 
-/// CPU time of the machine since it started, all cores together, by what it was spent on.
-///
-/// User, system and softirq are sampled by the kernel at each tick (4 ms here), so they need long
-/// windows; idle time is measured.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Machine {
-    /// In programs.
-    pub user: Duration,
-    /// In the kernel, for programs.
-    pub system: Duration,
-    /// In interrupts that the kernel deferred: mostly the network.
-    pub softirq: Duration,
-    /// Nothing to do.
-    pub idle: Duration,
-    /// Taken by the hypervisor for others.
-    pub stolen: Duration,
-    at: Option<Instant>,
-    cores: u32,
-}
-
-impl Machine {
-    /// The state now.
-    ///
-    /// # Errors
-    /// `/proc/stat` cannot be read, or is not what it was.
-    pub fn now() -> Result<Self> {
-        let text = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-        Self::read(&text)
-    }
-
-    fn read(text: &str) -> Result<Self> {
-        let cores = text
-            .lines()
-            .filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "))
-            .count();
-        let all = text
-            .lines()
-            .next()
-            .and_then(|line| line.strip_prefix("cpu "));
-        // All cores of a large server idle for more than 2^32 ticks within months.
-        let ticks = all
-            .context("/proc/stat does not begin with all cores")?
-            .split_whitespace()
-            .map(|word| {
-                let ticks = word.parse::<u64>();
-                ticks.with_context(|| format!("/proc/stat: {word} is no number"))
-            })
-            .collect::<Result<Vec<u64>>>()?;
-        let [user, nice, system, idle, io, irq, softirq, steal, ..] = ticks[..] else {
-            bail!("/proc/stat has {} numbers for all cores", ticks.len());
-        };
-        Ok(Self {
-            user: time(user + nice),
-            system: time(system + irq),
-            softirq: time(softirq),
-            idle: time(idle + io),
-            stolen: time(steal),
-            at: Some(Instant::now()),
-            cores: u32::try_from(cores).unwrap_or(1),
-        })
-    }
-
-    /// The time that the cores were busy since `earlier`, all of them together: what passed, less
-    /// what they were idle, and what the hypervisor took for others.
-    pub fn busy_since(&self, earlier: &Self) -> Duration {
-        let passed = match (self.at, earlier.at) {
-            (Some(now), Some(then)) => now.saturating_duration_since(then) * self.cores,
-            _ => Duration::ZERO,
-        };
-        let since = |now: Duration, then| now.saturating_sub(then);
-        passed
-            .saturating_sub(since(self.idle, earlier.idle))
-            .saturating_sub(since(self.stolen, earlier.stolen))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Machine, own_time, run_time, switches};
+    use super::{own_time, run_time, switches};
     use std::time::{Duration, Instant};
 
     #[test]
@@ -226,35 +150,5 @@ mod tests {
         }
         drop(input);
         cat.wait().unwrap();
-    }
-
-    #[test]
-    fn many_cores_idle_for_long_are_not_busy() {
-        let ticks = 1_u64 << 33;
-        let text = |idle: u64| format!("cpu  10 20 30 {idle} 50 60 70 80 0 0\ncpu0 1 2 3 4\n");
-        let before = Machine::read(&text(ticks)).unwrap();
-        let mut after = Machine::read(&text(ticks + 1_000)).unwrap();
-        assert_eq!(after.idle - before.idle, Duration::from_secs(10));
-        assert_eq!(after.system, Duration::from_millis(900));
-        after.at = before.at.map(|at| at + Duration::from_secs(10));
-        assert_eq!(after.busy_since(&before), Duration::ZERO);
-        // What cannot be read is no number of ours.
-        assert!(Machine::read("cpu  10 20 30 -4 50 60 70 80 0 0\n").is_err());
-        assert!(Machine::read("cpu  10 20 30\n").is_err());
-        assert!(Machine::read("intr 1\n").is_err());
-    }
-
-    #[test]
-    fn busy_is_what_was_neither_idle_nor_stolen() {
-        let text = |idle, io, steal| {
-            format!("cpu  1 0 1 {idle} {io} 0 0 {steal} 0 0\ncpu0 1 0 1 9 9\ncpu1 0 0 0 9 9\n")
-        };
-        let before = Machine::read(&text(100, 10, 5)).unwrap();
-        let mut after = Machine::read(&text(220, 20, 45)).unwrap();
-        after.at = before.at.map(|at| at + Duration::from_secs(1));
-        // Of two seconds of two cores 1.2 were idle, 0.1 waited, and 0.4 were stolen.
-        assert_eq!(after.busy_since(&before), Duration::from_millis(300));
-        after.at = before.at;
-        assert_eq!(after.busy_since(&before), Duration::ZERO);
     }
 }
