@@ -2,6 +2,7 @@
 
 use super::bed::{Bed, ROLES, write_file};
 use super::offered::{self, CONNECTIONS, GRACE, LOAD, SERVERS};
+use super::prime::prime;
 use super::static_files::in_pieces;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::Bound;
@@ -27,8 +28,18 @@ const BURST: usize = 3;
 const SIZE: usize = 16 << 10;
 const FILES: usize = 64;
 
+/// Requests of a connection.
+const EACH: usize = BURSTS * BURST;
+
+/// In requests, beside a load of those that come alone: a server bears more of them. Connections are what is due, so
+/// it is their rate that is in step with nothing.
+fn offer(load: u32) -> f64 {
+    let connections = load * BURST as u32 / EACH as u32;
+    prime(connections) * EACH as f64
+}
+
 fn declare(extent: Extent) -> Experiment {
-    let loads = offered::loads_of(extent, BURST as u32);
+    let loads = offered::loads_of(extent, offer);
     let full =
         loads.levels[loads.levels.len() - if extent == Extent::Full { 2 } else { 1 }].clone();
     let at = [(LOAD, full.name.as_str())];
@@ -43,7 +54,7 @@ fn declare(extent: Extent) -> Experiment {
             "connections at a fixed rate, at most {CONNECTIONS} at once; GET by HTTP/1.1, {} on each \
              connection in {BURSTS} bursts of {BURST}: those of a burst are sent at once, the next when all \
              answers are there. The load is in requests. {FILES} files of {SIZE} bytes, in sends of 16 KB. {SERVERS}",
-            BURSTS * BURST
+            EACH
         ),
         roles: ROLES.into(),
         axes: vec![loads],
@@ -99,7 +110,7 @@ impl Bench for Bursts {
                 .collect(),
             bursts: BURSTS,
             burst: BURST,
-            rate: at.number(LOAD)? / (BURSTS * BURST) as f64,
+            rate: at.number(LOAD)? / EACH as f64,
             connections: CONNECTIONS,
             duration: at.window,
             grace: GRACE,
@@ -108,5 +119,21 @@ impl Bench for Bursts {
         let (outcome, cost) =
             bed.account_closing(&[], |closed| bed.on_client(|| sessions.run_closing(closed)))?;
         Ok(offered::sample(&outcome, &cost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::prime::prime;
+    use super::{EACH, Extent, declare};
+
+    #[test]
+    fn connections_come_at_rates_that_are_in_step_with_nothing() {
+        for extent in [Extent::Full, Extent::Quick] {
+            for level in &declare(extent).axes[0].levels {
+                let connections = level.value.unwrap() / EACH as f64;
+                assert_eq!(prime(connections.ceil() as u32), connections, "{level:?}");
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! it, and without.
 
 use super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
+use super::prime::prime;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -30,7 +31,7 @@ const RELOADS: &str = "reloads";
 /// Bytes that the source's server lost for each request.
 const THERE: f64 = 4_053.2;
 /// Requests a second. The server is not to be at its limit: what is asked here is what it holds.
-const RATE: f64 = 2_000.0;
+const RATE: f64 = prime(2_000);
 /// Connections at once, at most.
 const CONNECTIONS: usize = 256;
 

@@ -44,16 +44,16 @@ pub const SERVERS: &str = "Kernel and engine have an unmodified nginx. `outboard
 
 /// The axis, in requests a second.
 pub fn loads(extent: Extent) -> Axis {
-    loads_of(extent, 1)
+    loads_of(extent, prime)
 }
 
-/// The axis where a connection carries more requests: a server bears as much more of them.
-pub fn loads_of(extent: Extent, times: u32) -> Axis {
+/// The axis where connections carry more requests: what is offered, in requests, for each load of the others.
+pub fn loads_of(extent: Extent, offer: impl Fn(u32) -> f64) -> Axis {
     let loads = match extent {
         Extent::Full => &LOADS[..],
         Extent::Quick => &QUICK[..],
     };
-    let loads: Vec<f64> = loads.iter().map(|load| prime(load * times)).collect();
+    let loads: Vec<f64> = loads.iter().copied().map(offer).collect();
     Axis::of_numbers(LOAD, "req/s", &loads)
 }
 
