@@ -360,7 +360,7 @@ fn run_programs(args: &Programs) -> Result<ExitCode> {
     if let Some(file) = &args.write {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let head = text.split(TABLE).next().unwrap_or_default();
-        std::fs::write(file, format!("{head}{TABLE}\n{report}"))
+        crate::whole_file::write(file, &format!("{head}{TABLE}\n{report}"))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     show(&report, None)

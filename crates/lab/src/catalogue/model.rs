@@ -10,6 +10,7 @@ use crate::experiment::declaration::{
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::load::{Asked, Load};
 use crate::nginx::Nginx;
+use crate::whole_file;
 use crate::workload::arrivals::poisson;
 use crate::workload::files::File;
 use crate::workload::surge::Popularity;
@@ -184,8 +185,7 @@ impl Carried {
     fn add(&mut self, class: usize, rate: f64) -> Result<()> {
         self.known.insert(class, rate);
         let text = serde_json::to_string_pretty(&self.known)?;
-        std::fs::write(&self.file, text)
-            .with_context(|| format!("cannot write {}", self.file.display()))
+        whole_file::write(&self.file, &text)
     }
 }
 
@@ -290,7 +290,13 @@ mod tests {
         carried.add(0, 17.25).unwrap();
         let again = Carried::open(&scratch).unwrap();
         assert_eq!(again.known, carried.known);
-        std::fs::write(scratch.join("carried.json"), "{").unwrap();
+        // Whoever is cut short while it is written has what was there before.
+        let (file, before) = (scratch.join("carried.json"), scratch.join("before"));
+        std::fs::hard_link(&file, &before).unwrap();
+        let known = std::fs::read_to_string(&file).unwrap();
+        carried.add(1, 5.0).unwrap();
+        assert_eq!(std::fs::read_to_string(&before).unwrap(), known);
+        std::fs::write(&file, "{").unwrap();
         assert!(Carried::open(&scratch).is_err());
         std::fs::remove_dir_all(&scratch).unwrap();
     }

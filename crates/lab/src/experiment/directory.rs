@@ -9,6 +9,7 @@ use super::declaration::Experiment;
 use super::order::Cell;
 use super::rules::{End, Rules};
 use super::surroundings::Conditions;
+use crate::whole_file;
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -107,7 +108,7 @@ impl Directory {
             bail!("there is a run in {shown} already");
         }
         let text = serde_json::to_string_pretty(&header)?;
-        std::fs::write(path.join(RUN), text).with_context(|| format!("cannot write in {shown}"))?;
+        whole_file::write(&path.join(RUN), &text)?;
         Self::resume(path)
     }
 

@@ -5,6 +5,7 @@ use super::analysis::{Analysis, analyse};
 use super::directory::Directory;
 use super::document::{self, Part};
 use super::report::{CLAIMS, claimed, words};
+use crate::whole_file;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -141,6 +142,5 @@ fn linked(parts: &[Part], end: &str) -> Vec<Part> {
 }
 
 fn put(path: &Path, file: &str, text: &str) -> Result<()> {
-    let path = path.join(file);
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    whole_file::write(&path.join(file), text)
 }

@@ -9,7 +9,8 @@ use super::fitted;
 use super::order::{Cell, points};
 use super::picture;
 use crate::table::{Table, figure};
-use anyhow::{Context, Result};
+use crate::whole_file;
+use anyhow::Result;
 use itertools::Itertools;
 use serde_json::json;
 use std::path::PathBuf;
@@ -72,8 +73,7 @@ pub fn summary(directory: &Directory, analysis: &Analysis) -> String {
 }
 
 fn put(directory: &Directory, file: &str, text: &str) -> Result<()> {
-    let path = directory.path().join(file);
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    whole_file::write(&directory.path().join(file), text)
 }
 
 /// The report in parts.
