@@ -506,6 +506,85 @@ fn a_run_is_compared_with_another() {
     assert!(comparison::compare(&first, &third).is_err());
 }
 
+/// Runs of other levels: what is not in both is said, and what is in neither is no table.
+#[test]
+fn runs_of_other_levels_say_which_and_only_what_is_in_both_is_compared() {
+    let made = |sizes: &[f64]| {
+        let scratch = scratch();
+        let mut header = header(rules());
+        header.experiment.axes = vec![Axis::of_numbers("size", "B", sizes)];
+        header.experiment.claims.clear();
+        let mut directory = Directory::create(scratch.path(), header).unwrap();
+        run(&mut directory, &mut steady(), &mut Fixed::default());
+        (directory, scratch)
+    };
+    let ((one, _one), (other, _other), (none, _none)) =
+        (made(&[1.0, 2.0]), made(&[2.0, 4.0]), made(&[8.0]));
+    let text = comparison::compare(&one, &other).unwrap();
+    assert!(
+        text.contains("size: 1 B only in the first run; 4 B only in the second"),
+        "{text}"
+    );
+    assert!(
+        text.contains("2 B, kernel") && !text.contains("1 B, kernel"),
+        "{text}"
+    );
+    let text = comparison::compare(&one, &none).unwrap();
+    assert!(
+        text.contains("size: 1 B, 2 B only in the first run; 8 B only in"),
+        "{text}"
+    );
+    assert!(text.contains("nothing in common"), "{text}");
+    assert!(!text.contains("second / first"), "an empty table: {text}");
+    let same = scratch();
+    let unmade = Directory::create(same.path(), one.header().clone()).unwrap();
+    let text = comparison::compare(&one, &unmade).unwrap();
+    assert!(
+        text.contains("No combination has a value in both"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_each_core_did_is_in_the_report() {
+    let scratch = scratch();
+    let mut header = header(rules());
+    header.experiment.roles = "the server on core 0".into();
+    header.experiment.left_out = vec!["a reference: it is not installed".into()];
+    let mut directory = Directory::create(scratch.path(), header).unwrap();
+    let times = |idle, softirq| Times {
+        idle,
+        softirq,
+        user: 0.5,
+        ..Times::default()
+    };
+    let mut clock = Fixed {
+        conditions: Conditions {
+            passed: 2.0,
+            // The second is all but idle.
+            cores: vec![(0, times(0.5, 1.0)), (3, times(1.99, 0.0))],
+            ..Conditions::default()
+        },
+        ..Fixed::default()
+    };
+    run(&mut directory, &mut steady(), &mut clock);
+    let (analysis, file) = report::write(&directory).unwrap();
+    let text = std::fs::read_to_string(file).unwrap();
+    let (_, part) = text.split_once("## CPU by core, %").unwrap();
+    assert!(part.contains("the server on core 0"), "{part}");
+    let head = "|  | usr | sys | nice | idle | io | irq | softirq | steal |";
+    assert!(part.contains(head), "{part}");
+    let row = "| 1 B, kernel: core 0 | 25.0 | 0.0 | 0.0 | 25.0 | 0.0 | 0.0 | 50.0 | 0.0 |";
+    assert!(part.contains(row), "{part}");
+    assert!(!part.contains("core 3"), "{part}");
+    assert!(
+        text.contains("Left out: a reference: it is not installed."),
+        "{text}"
+    );
+    let summary = report::summary(&directory, &analysis);
+    assert!(summary.contains("LEFT OUT: a reference"), "{summary}");
+}
+
 #[test]
 fn a_directory_has_one_run() {
     let scratch = scratch();

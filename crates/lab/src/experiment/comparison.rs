@@ -1,6 +1,7 @@
 //! Two runs of the same experiment: what differs, and whether their machines did.
 
 use super::analysis::{Interval, analyse, values};
+use super::apart::apart;
 use super::directory::Directory;
 use super::order::{Cell, cells};
 use crate::statistics::median;
@@ -36,14 +37,28 @@ pub fn compare(first: &Directory, second: &Directory) -> Result<String> {
         }
     }
     text += &differences(first, second);
-    if experiment.axes != other.axes || experiment.subjects != other.subjects {
-        text +=
-            "The two runs measured different combinations; those that both have are compared.\n";
+    let parts = apart([experiment, other], ["the first run", "the second run"]);
+    if !parts.is_empty() {
+        text += "The two runs are not of the same:\n";
+        text.extend(parts.iter().map(|part| format!("  {}\n", part.what)));
     }
+    let table = beside([first, second]);
+    text += &match (table, parts.iter().any(|part| part.is_wholly)) {
+        (Some(table), _) => table,
+        (None, true) => "They have nothing in common that could be compared.\n".into(),
+        (None, false) => "No combination has a value in both runs.\n".into(),
+    };
+    Ok(text)
+}
+
+/// What both have values of, side by side; nothing, if there is none.
+fn beside([first, second]: [&Directory; 2]) -> Option<String> {
+    let [experiment, other] = [first, second].map(|run| &run.header().experiment);
+    let mut is_empty = true;
     let mut table = Table::new(["", "first", "second", "", "second / first", ""]);
     table.left(3);
     for measure in &experiment.measures {
-        table.row([measure.name.clone()]);
+        let mut heading = Some(&measure.name);
         for cell in cells(experiment) {
             let name = cell.describe(experiment);
             let there = cells(other)
@@ -54,6 +69,10 @@ pub fn compare(first: &Directory, second: &Directory) -> Result<String> {
             let (Some(old), Some(new)) = (median(&before), median(&after)) else {
                 continue;
             };
+            if let Some(heading) = heading.take() {
+                table.row([heading.clone()]);
+            }
+            is_empty = false;
             let ratio = ratio(&before, &after);
             let is_other = ratio.is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0);
             table.row([
@@ -71,7 +90,7 @@ pub fn compare(first: &Directory, second: &Directory) -> Result<String> {
             ]);
         }
     }
-    Ok(text + &table.to_string())
+    (!is_empty).then(|| table.to_string())
 }
 
 /// The values of every round.

@@ -16,12 +16,14 @@
 //! | `beside` | model and measurement in a report |
 //! | `report` | the files that a run leaves |
 //! | `group` | the page of several runs that were made by one command |
+//! | `apart` | where two declarations of an experiment are apart |
 //! | `comparison` | two runs of the same experiment |
 //!
 //! A [`Bench`] knows nothing of rounds, and the runner nothing of networks: it is tested with a
 //! bench that answers from a table.
 
 pub mod analysis;
+pub mod apart;
 pub mod bench;
 mod beside;
 pub mod comparison;
