@@ -1,31 +1,24 @@
 //! `outboard lab list` and `lab run`: the experiments that have the one shape.
 
+use super::begun::{LOG, extent, go_on, settings};
+use super::only::keep;
 use super::watch::{Place, Watch};
-use ::lab::catalogue::{self, Entry, Extent, Setup};
-use ::lab::experiment::directory::Header;
+use ::lab::catalogue::{self, Entry, Setup};
+use ::lab::experiment::directory::{Asked, Header};
 use ::lab::experiment::group::Group;
 use ::lab::experiment::surroundings::Here;
-use ::lab::experiment::{Directory, End, Experiment, Rules, Runner, report};
-use ::lab::machine;
+use ::lab::experiment::{Directory, End, Rules, Runner, report};
 use ::lab::table::Table;
 use anyhow::{Context, Result, anyhow, bail};
-use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use siphasher::sip::SipHasher13;
-use std::fs::File;
-use std::hash::Hasher;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The experiment that replays an access log, and where a run remembers which.
+/// The experiment that replays an access log.
 const REPLAYS: &str = "trace";
-const LOG: &str = "access log";
-/// What was in it.
-const LOG_CONTENT: &str = "access log, content";
 
 /// List the experiments that `run` runs, with the documents whose figures they repeat
 #[derive(clap::Args)]
@@ -181,53 +174,6 @@ pub fn run(args: &Run) -> Result<ExitCode> {
         return Ok(code(is_good));
     }
     start(&args.names, &args.options, &stop)
-}
-
-/// Whether what measures now is what has measured: a run of two things says nothing of either.
-fn go_on(directory: &mut Directory, anyway: bool) -> Result<()> {
-    let header = directory.header();
-    let log = header.settings[LOG].as_str().map(PathBuf::from);
-    let now = settings(log.as_deref())?;
-    let found = header.differences(env!("OUTBOARD_VERSION"), &now);
-    if found.is_empty() {
-        return Ok(());
-    }
-    if !anyway {
-        bail!(
-            "the run in {} was begun with something else: {}; --anyway goes on with it nevertheless, and \
-             its report says so",
-            directory.path().display(),
-            found.join("; ")
-        );
-    }
-    directory.change(found.join("; "))
-}
-
-/// What measures, and which log it is given. A log may have grown since.
-fn settings(log: Option<&Path>) -> Result<Value> {
-    let mut settings = machine::settings();
-    if let Some(log) = log {
-        let content = content(log).with_context(|| format!("cannot read {}", log.display()))?;
-        settings[LOG] = log.to_string_lossy().into();
-        settings[LOG_CONTENT] = content.into();
-    }
-    Ok(settings)
-}
-
-/// What tells the content of a file from others.
-fn content(file: &Path) -> std::io::Result<String> {
-    let mut file = File::open(file)?;
-    let mut hasher = SipHasher13::new();
-    let mut buffer = vec![0; 1 << 16];
-    let mut length = 0;
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(format!("{length} bytes, {:016x}", hasher.finish()));
-        }
-        length += read;
-        hasher.write(&buffer[..read]);
-    }
 }
 
 fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Result<ExitCode> {
@@ -402,11 +348,7 @@ fn go(
 }
 
 fn header(options: &Options, entry: &Entry) -> Result<Header> {
-    let extent = if options.quick {
-        Extent::Quick
-    } else {
-        Extent::Full
-    };
+    let extent = extent(options.quick);
     let mut experiment = entry.declare(extent);
     keep(&mut experiment, &options.only)?;
     let rules = entry.rules(extent);
@@ -431,58 +373,11 @@ fn header(options: &Options, entry: &Entry) -> Result<Header> {
         },
         version: env!("OUTBOARD_VERSION").into(),
         settings,
+        asked: Some(Asked {
+            quick: options.quick,
+            only: options.only.clone(),
+        }),
     })
-}
-
-/// Leaves out the levels and subjects that are not asked for, and the claims and plots about them.
-fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()> {
-    let asked = |axis: &str, name: &str| {
-        let mut named = only.iter().filter(|(known, _)| known == axis).peekable();
-        named.peek().is_none() || named.any(|(_, wanted)| wanted == name)
-    };
-    for (axis, wanted) in only {
-        let names: Vec<&str> = match experiment.axis(axis) {
-            Some(axis) => axis
-                .levels
-                .iter()
-                .map(|level| level.name.as_str())
-                .collect(),
-            None if axis == "subject" => experiment.subjects.iter().map(String::as_str).collect(),
-            None => {
-                let axes: Vec<&str> = experiment.axes.iter().map(|a| a.name.as_str()).collect();
-                bail!(
-                    "there is no axis {axis}; there are subject, {}",
-                    axes.join(", ")
-                );
-            }
-        };
-        if !names.contains(&wanted.as_str()) {
-            bail!("{axis} is never {wanted}; it is {}", names.join("; "));
-        }
-    }
-    for axis in &mut experiment.axes {
-        let name = axis.name.clone();
-        axis.levels.retain(|level| asked(&name, &level.name));
-    }
-    experiment.subjects.retain(|name| asked("subject", name));
-    let bare = Experiment {
-        claims: Vec::new(),
-        pictures: Vec::new(),
-        ..experiment.clone()
-    };
-    let fits = |claims, pictures| {
-        let alone = Experiment {
-            claims,
-            pictures,
-            ..bare.clone()
-        };
-        alone.mistakes().is_empty()
-    };
-    let claims = &mut experiment.claims;
-    claims.retain(|claim| fits(vec![claim.clone()], Vec::new()));
-    let pictures = &mut experiment.pictures;
-    pictures.retain(|picture| fits(Vec::new(), vec![picture.clone()]));
-    Ok(())
 }
 
 /// A directory for a run that is not there yet.
@@ -504,16 +399,22 @@ pub(super) fn stop_by_signals() -> Result<Arc<AtomicBool>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{All, Options, Run, TcpServers, go_on, keep, plan};
-    use ::lab::catalogue::{self, Extent, find};
-    use ::lab::experiment::Directory;
+pub mod tests {
+    use super::{All, Options, Run, TcpServers, plan};
+    use ::lab::catalogue;
+    use ::lab::experiment::directory::Header;
     use clap::Parser;
 
     #[derive(Parser)]
     struct Words {
         #[command(flatten)]
         run: Run,
+    }
+
+    /// Of the first that these words run.
+    pub fn header(words: &[&str]) -> Header {
+        let run = Words::parse_from(words).run;
+        plan(&run.names, &run.options).unwrap().remove(0).header
     }
 
     fn told(names: &[impl AsRef<str>], options: &Options) -> Vec<(Option<String>, &'static str)> {
@@ -574,61 +475,5 @@ mod tests {
             entry.takes(experiment, rules, rules.least_rounds).as_secs(),
             30
         );
-    }
-
-    /// A run that goes on is of the same outboard, machine and log, or says that it is not.
-    #[test]
-    fn a_run_goes_on_with_what_it_was_begun_with() {
-        let name = format!("lab-resumed-{}", std::process::id());
-        let scratch = std::env::temp_dir().join(name);
-        let log = scratch.join("access.log");
-        std::fs::create_dir_all(&scratch).unwrap();
-        std::fs::write(&log, "one line").unwrap();
-        let words = ["run", "trace", "--quick", "--log", log.to_str().unwrap()];
-        let run = Words::parse_from(words).run;
-        let header = plan(&run.names, &run.options).unwrap().remove(0).header;
-        let mut directory = Directory::create(&scratch.join("run"), header).unwrap();
-        go_on(&mut directory, false).unwrap();
-        std::fs::write(&log, "another line").unwrap();
-        let error = go_on(&mut directory, false).unwrap_err().to_string();
-        assert!(error.contains("access log, content"), "{error}");
-        assert!(directory.changes().is_empty());
-        go_on(&mut directory, true).unwrap();
-        assert_eq!(directory.changes().len(), 1);
-        std::fs::remove_dir_all(&scratch).unwrap();
-    }
-
-    #[test]
-    fn only_what_is_asked_for_is_kept_and_claimed() {
-        let entry = find("web").unwrap();
-        let words = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
-            let pairs = pairs.iter();
-            pairs
-                .map(|(axis, level)| ((*axis).into(), (*level).into()))
-                .collect()
-        };
-        let mut experiment = entry.declare(Extent::Full);
-        keep(&mut experiment, &words(&[("request", "close, 64 B")])).unwrap();
-        assert_eq!(experiment.axes[0].levels.len(), 1);
-        assert_eq!(experiment.claims.len(), 1);
-        assert!(experiment.mistakes().is_empty());
-        keep(&mut experiment, &words(&[("subject", "engine")])).unwrap();
-        assert_eq!(experiment.subjects, ["engine"]);
-        assert!(experiment.claims.is_empty());
-        let wrong = keep(&mut experiment, &words(&[("request", "nothing")]));
-        assert!(wrong.unwrap_err().to_string().contains("close, 64 B"));
-        assert!(keep(&mut experiment, &words(&[("colour", "red")])).is_err());
-    }
-
-    #[test]
-    fn of_one_place_its_claims_and_its_plot_are_left() {
-        let mut experiment = find("long-paths").unwrap().declare(Extent::Full);
-        let place = [("wire", "loses nothing"), ("round trip", "1")];
-        let only = place.map(|(axis, level)| (axis.to_owned(), level.to_owned()));
-        keep(&mut experiment, &only).unwrap();
-        // By CUBIC and by BBR.
-        assert_eq!(experiment.claims.len(), 2);
-        assert_eq!(experiment.pictures.len(), 1);
-        assert!(experiment.mistakes().is_empty());
     }
 }

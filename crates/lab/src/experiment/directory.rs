@@ -34,6 +34,18 @@ pub struct Header {
     pub version: String,
     /// The settings of the machine.
     pub settings: Value,
+    /// What of it was asked for; not known of runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+}
+
+/// What was asked for of all that an experiment declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Only what makes a first impression.
+    pub quick: bool,
+    /// Only these levels: names of an axis and of a level of it.
+    pub only: Vec<(String, String)>,
 }
 
 impl Header {

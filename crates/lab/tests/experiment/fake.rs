@@ -77,6 +77,7 @@ pub fn header(rules: Rules) -> Header {
         rules,
         version: "0.0.0 (test)".into(),
         settings: serde_json::json!({ "cores": 2 }),
+        asked: None,
     }
 }
 
