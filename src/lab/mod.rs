@@ -259,8 +259,9 @@ fn run_installed(args: &Installed) -> Result<ExitCode> {
         floor: !args.no_floor,
     };
     let stop = shaped::stop_by_signals()?;
-    let report = watched(|say| installed::run(&plan, &stop, say))?;
-    show(&report, args.json.then(|| report.to_json()))
+    let made = watched(|say| installed::run(&plan, &stop, say))?;
+    show(&made.report, args.json.then(|| made.report.to_json()))?;
+    Ok(told(made.failed))
 }
 
 fn run_goodput(args: &Goodput) -> Result<ExitCode> {
@@ -281,8 +282,9 @@ fn run_goodput(args: &Goodput) -> Result<ExitCode> {
         seed: args.seed,
     };
     let stop = shaped::stop_by_signals()?;
-    let report = watched(|say| goodput::run(&plan, &stop, say))?;
-    show(&report, args.json.then(|| report.to_json()))
+    let made = watched(|say| goodput::run(&plan, &stop, say))?;
+    show(&made.report, args.json.then(|| made.report.to_json()))?;
+    Ok(told(made.failed))
 }
 
 fn run_stateless(args: &Stateless) -> Result<ExitCode> {
@@ -294,8 +296,9 @@ fn run_stateless(args: &Stateless) -> Result<ExitCode> {
         connections: args.connections.max(1),
     };
     let stop = shaped::stop_by_signals()?;
-    let report = watched(|say| stateless::run(&plan, &stop, say))?;
-    show(&report, args.json.then(|| report.to_json()))
+    let made = watched(|say| stateless::run(&plan, &stop, say))?;
+    show(&made.report, args.json.then(|| made.report.to_json()))?;
+    Ok(told(made.failed))
 }
 
 /// Prints a report, or instead of it what programs read.
@@ -305,6 +308,15 @@ fn show(report: &impl std::fmt::Display, json: Option<serde_json::Value>) -> Res
         None => print!("{report}"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what could not be measured, if there is something; a script is to know, too.
+fn told(failed: Option<String>) -> ExitCode {
+    let Some(failed) = failed else {
+        return ExitCode::SUCCESS;
+    };
+    crate::closed_pipe::remark(format_args!("outboard: {failed}"));
+    ExitCode::FAILURE
 }
 
 /// Runs an experiment, and shows what it says that it is doing.
@@ -334,8 +346,9 @@ fn run_respond(args: &Respond) -> Result<ExitCode> {
         connections: args.connections,
     };
     let stop = shaped::stop_by_signals()?;
-    let report = watched(|say| respond::run(&plan, &stop, say))?;
-    show(&report, args.json.then(|| report.to_json()))
+    let made = watched(|say| respond::run(&plan, &stop, say))?;
+    show(&made.report, args.json.then(|| made.report.to_json()))?;
+    Ok(told(made.failed))
 }
 
 fn run_flood(args: &Flood) -> Result<ExitCode> {
@@ -345,8 +358,9 @@ fn run_flood(args: &Flood) -> Result<ExitCode> {
         window: Duration::from_secs(args.seconds.max(1)),
     };
     let stop = shaped::stop_by_signals()?;
-    let report = watched(|say| flood::run(&plan, &stop, say))?;
-    show(&report, None)
+    let made = watched(|say| flood::run(&plan, &stop, say))?;
+    show(&made.report, None)?;
+    Ok(told(made.failed))
 }
 
 /// Where the table begins in a file that it is written into.

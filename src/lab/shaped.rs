@@ -307,7 +307,7 @@ fn code(is_good: bool) -> ExitCode {
     }
 }
 
-/// Runs one, or goes on with it, and reports; whether anything came of it.
+/// Runs one, or goes on with it, and reports; whether something came of it, and nothing failed.
 fn go(
     entry: &Entry,
     directory: &mut Directory,
@@ -344,7 +344,11 @@ fn go(
         );
     }
     println!("\nReport: {}\n", file.with_extension("html").display());
-    Ok(!analysis.found.is_empty())
+    let failed = directory.failed();
+    if let Some(failed) = &failed {
+        crate::closed_pipe::remark(format_args!("outboard: {}: {failed}", entry.name));
+    }
+    Ok(failed.is_none() && !analysis.found.is_empty())
 }
 
 fn header(options: &Options, entry: &Entry) -> Result<Header> {

@@ -3,6 +3,15 @@
 use anyhow::{Result, bail};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What a benchmark came to.
+#[derive(Debug)]
+pub struct Made<R> {
+    /// All that was measured.
+    pub report: R,
+    /// A sentence about what could not be.
+    pub failed: Option<String>,
+}
+
 /// Goes on where a measurement has failed, and notes why; ends where somebody wants it to.
 pub struct Kept<'a> {
     stop: &'a AtomicBool,
@@ -10,6 +19,7 @@ pub struct Kept<'a> {
     say: &'a mut dyn FnMut(&str),
     is_interrupted: bool,
     measured: usize,
+    failed: usize,
     /// What failed, and whether it was interrupted.
     notes: Vec<String>,
 }
@@ -22,6 +32,7 @@ impl<'a> Kept<'a> {
             say,
             is_interrupted: false,
             measured: 0,
+            failed: 0,
             notes: Vec::new(),
         }
     }
@@ -41,6 +52,7 @@ impl<'a> Kept<'a> {
             // Whoever interrupts interrupts programs of the measurement as well.
             Err(_) if self.is_over(called) => None,
             Err(error) => {
+                self.failed += 1;
                 self.notes.push(format!("{called}: failed: {error:#}"));
                 None
             }
@@ -56,16 +68,26 @@ impl<'a> Kept<'a> {
         self.is_interrupted
     }
 
-    /// What is noted.
+    /// A report with what is noted, which `note` puts there.
     ///
     /// # Errors
     /// Nothing was measured.
-    pub fn end(self) -> Result<Vec<String>> {
+    pub fn end<R>(self, mut report: R, note: impl FnOnce(&mut R, Vec<String>)) -> Result<Made<R>> {
         if self.measured == 0 {
             bail!("nothing was measured: {}", self.notes.join("; "));
         }
-        Ok(self.notes)
+        let all = self.measured + self.failed;
+        let failed = (self.failed > 0).then(|| some_failed(self.failed, all));
+        note(&mut report, self.notes);
+        Ok(Made { report, failed })
     }
+}
+
+/// A sentence about measurements that failed.
+pub fn some_failed(failed: usize, all: usize) -> String {
+    format!(
+        "{failed} of {all} measurements failed; what the others found is kept, and the report says why"
+    )
 }
 
 /// Keeps a value of a round, from 0, behind those of the rounds before: of one that failed there is none,
@@ -99,14 +121,17 @@ mod tests {
         });
         assert_eq!(cut, None);
         assert_eq!(kept.one("round 5", || Ok(5)), None);
-        let notes = kept.end().unwrap();
+        let made = kept.end(Vec::new(), Vec::extend).unwrap();
         assert_eq!(
-            notes,
+            made.report,
             ["round 2: failed: no server", "interrupted: round 4"]
         );
+        // Who interrupts knows; what failed is to be told.
+        let told = made.failed.unwrap();
+        assert!(told.starts_with("1 of 3 measurements failed"), "{told}");
         let mut nothing = Kept::new(&stop, &mut nobody);
         assert_eq!(nothing.one("round 1", || Ok(1)), None);
-        assert!(nothing.end().is_err());
+        assert!(nothing.end(Vec::new(), Vec::extend).is_err());
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub mod workload;
 pub mod world;
 pub mod zeromq;
 
+pub use kept::Made;
 pub use process::{Process, Program};
 pub use world::{Side, World};
 

@@ -467,6 +467,8 @@ fn what_fails_again_and_again_is_given_up_and_told() {
     run(&mut directory, &mut bench, &mut Fixed::default());
     let failed = directory.records().iter().filter(|r| r.failed.is_some());
     assert_eq!(failed.count(), 3 * 3, "three times at each size");
+    let told = directory.failed().unwrap();
+    assert!(told.starts_with("9 of 24 measurements failed"), "{told}");
     let warnings = analyse(&directory).warnings.join("\n");
     assert!(
         warnings.contains("3 of 6 combinations have no value"),

@@ -262,6 +262,13 @@ impl Directory {
         &self.records
     }
 
+    /// A sentence about measurements that failed, if any did.
+    pub fn failed(&self) -> Option<String> {
+        let failed = self.records.iter().filter(|record| record.failed.is_some());
+        let failed = failed.count();
+        (failed > 0).then(|| crate::kept::some_failed(failed, self.records.len()))
+    }
+
     /// How it ended the last time; not at all, if it was killed.
     pub fn end(&self) -> Option<End> {
         self.end

@@ -2,7 +2,7 @@
 //! engine.
 
 use crate::flood::SynFlood;
-use crate::kept::Kept;
+use crate::kept::{Kept, Made};
 use crate::nginx::Nginx;
 use crate::outboard::{Outboard, total};
 use crate::process::Process;
@@ -63,7 +63,7 @@ pub struct Report {
 /// What kept the experiment from being made. That a client is not served is a result.
 ///
 /// `stop` is set by whoever interrupts: what was measured by then is reported.
-pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Made<Report>> {
     if std::thread::available_parallelism()?.get() < 2 {
         bail!("this needs two cores: one for the server, one for the flood");
     }
@@ -82,8 +82,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         });
         seen.into_iter().for_each(|seen| report.engine.add(seen));
     }
-    report.notes = kept.end()?;
-    Ok(report)
+    kept.end(report, |report, notes| report.notes = notes)
 }
 
 /// What came of one measurement.

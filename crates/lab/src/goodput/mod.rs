@@ -19,7 +19,7 @@ pub use subject::Congestion;
 pub(crate) use subject::{Sender, Subject};
 
 use crate::faults::{FaultyWire, Wire};
-use crate::kept::Kept;
+use crate::kept::{Kept, Made};
 use crate::tool;
 use anyhow::{Result, bail};
 use std::sync::atomic::AtomicBool;
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// Runs the benchmark. `say` is told what is being done.
 /// `stop` is set by whoever interrupts: what was measured by then is reported.
-pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Made<Report>> {
     if tool::find("nginx").is_none() {
         bail!("nginx is not installed: run make install-deps");
     }
@@ -58,8 +58,9 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
             }
         }
     }
-    kept.end()?.into_iter().for_each(|note| report.note(note));
-    Ok(report)
+    kept.end(report, |report, notes| {
+        notes.into_iter().for_each(|note| report.note(note));
+    })
 }
 
 /// Measures once: what `fetches` get at the same time over a wire.

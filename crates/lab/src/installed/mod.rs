@@ -17,7 +17,7 @@ pub use case::{CASES, Case};
 pub use plan::Plan;
 pub use report::Report;
 
-use crate::kept::Kept;
+use crate::kept::{Kept, Made};
 use crate::tool;
 use anyhow::{Result, bail};
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ use subject::Subject;
 
 /// Runs it. `say` is told what is being done.
 /// `stop` is set by whoever interrupts: what was measured by then is reported.
-pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Made<Report>> {
     for needed in ["nginx", "wrk"] {
         if tool::find(needed).is_none() {
             bail!("{needed} is not installed: run make install-deps");
@@ -66,7 +66,8 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
             }
         }
     }
-    kept.end()?.into_iter().for_each(|note| report.note(note));
-    report.finish();
-    Ok(report)
+    kept.end(report, |report, notes| {
+        notes.into_iter().for_each(|note| report.note(note));
+        report.finish();
+    })
 }

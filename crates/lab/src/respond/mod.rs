@@ -5,7 +5,7 @@ mod flood;
 mod responder;
 
 use crate::experiment::analysis::paired_ratio;
-use crate::kept::{Kept, keep};
+use crate::kept::{Kept, Made, keep};
 use crate::nginx::Nginx;
 use crate::statistics::median;
 use crate::table::Table;
@@ -38,7 +38,7 @@ pub struct Report {
 
 /// Runs it. `say` is told what is being done.
 /// `stop` is set by whoever interrupts: what was measured by then is reported.
-pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Made<Report>> {
     for needed in ["nginx", "wrk"] {
         if tool::find(needed).is_none() {
             bail!("{needed} is not installed: scripts/deps.sh test");
@@ -68,8 +68,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         let flooded = kept.one(&doing, || flood::measure(plan, &pair.world));
         report.floods.extend(flooded);
     }
-    report.notes = kept.end()?;
-    Ok(report)
+    kept.end(report, |report, notes| report.notes = notes)
 }
 
 /// Both servers of one world, each started when it is measured.

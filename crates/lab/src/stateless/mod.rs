@@ -10,7 +10,7 @@ mod bare;
 
 use crate::cores;
 use crate::experiment::analysis::{Interval, paired_ratio};
-use crate::kept::Kept;
+use crate::kept::{Kept, Made};
 use crate::process::Process;
 use crate::statistics::median;
 use crate::table::Table;
@@ -129,7 +129,7 @@ pub struct Report {
 
 /// Runs the benchmark. `say` is told what is being done.
 /// `stop` is set by whoever interrupts: what was measured by then is reported.
-pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Report> {
+pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Made<Report>> {
     if std::thread::available_parallelism()?.get() < 2 {
         bail!("this benchmark needs two cores: one for each end");
     }
@@ -165,8 +165,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
             }
         }
     }
-    report.notes = kept.end()?;
-    Ok(report)
+    kept.end(report, |report, notes| report.notes = notes)
 }
 
 /// A world for each of the [`PLACEMENTS`].
