@@ -13,6 +13,7 @@
 //! | `fitted` | a queueing model, fitted at some loads and held against others |
 //! | `document` | a report as parts, written as Markdown and as HTML |
 //! | `picture` | plots |
+//! | `by_core` | what each core did |
 //! | `beside` | model and measurement in a report |
 //! | `report` | the files that a run leaves |
 //! | `group` | the page of several runs that were made by one command |
@@ -26,6 +27,7 @@ pub mod analysis;
 pub mod apart;
 pub mod bench;
 mod beside;
+mod by_core;
 pub mod comparison;
 mod course;
 pub mod declaration;

@@ -127,6 +127,7 @@ pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
             parts.push(beside(experiment, analysis, finding));
         }
     }
+    parts.extend(super::by_core::parts(directory));
     parts.push(Part::Heading("How it was measured".into()));
     parts.push(Part::List(how(directory)));
     if !analysis.notes.is_empty() {

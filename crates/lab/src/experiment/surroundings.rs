@@ -18,7 +18,7 @@ pub trait Surroundings {
 }
 
 /// What the machine did during a measurement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     /// The part of all cores' time that the hypervisor gave to others, from 0 to 1.
     pub stolen: f64,
@@ -28,6 +28,12 @@ pub struct Conditions {
     pub niced: f64,
     /// The longest time that a thread which wanted to run every [`BEAT`] did not, in seconds.
     pub stood_still: f64,
+    /// How long it was, in seconds: the whole of it, with what starts and ends.
+    #[serde(default)]
+    pub passed: f64,
+    /// What each core did in that time, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<(usize, Times)>,
 }
 
 /// The share of time that went to others from which on the machine was not ours.
@@ -50,7 +56,7 @@ pub const BEAT: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Here {
     started: Instant,
-    before: Option<Cores>,
+    before: Option<(Instant, Cores)>,
     watch: Watch,
 }
 
@@ -78,17 +84,24 @@ impl Surroundings for Here {
 
     fn begin(&mut self) {
         self.watch.worst();
-        self.before = Cores::now().ok();
+        let cores = Cores::now().ok();
+        self.before = cores.map(|cores| (Instant::now(), cores));
     }
 
     fn end(&mut self) -> Conditions {
-        let passed = self.before.take().zip(Cores::now().ok());
-        let all = passed.map_or_else(Times::default, |(before, now)| now.since(&before).all);
+        let now = Cores::now().ok();
+        let both = self.before.take().zip(now);
+        let (passed, cores) = both.map_or_else(Default::default, |((at, before), now)| {
+            (at.elapsed(), now.since(&before))
+        });
+        let all = cores.all;
         let part = |seconds: f64| seconds / all.total().max(1e-9);
         Conditions {
             stolen: part(all.steal),
             niced: part(all.nice),
             stood_still: self.watch.worst().as_secs_f64(),
+            passed: passed.as_secs_f64(),
+            cores: cores.each,
         }
     }
 }
@@ -156,6 +169,7 @@ mod tests {
             stolen,
             niced,
             stood_still,
+            ..Conditions::default()
         };
         assert!(conditions(0.0, 0.04, 0.02).are_fair());
         assert!(!conditions(0.2, 0.0, 0.0).are_fair());

@@ -7,6 +7,7 @@
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use std::iter::Sum;
 use std::ops::Sub;
 
 /// Ticks of `/proc/stat` in a second (USER_HZ).
@@ -112,6 +113,21 @@ impl Sub for Times {
             softirq: since(self.softirq, earlier.softirq),
             steal: since(self.steal, earlier.steal),
         }
+    }
+}
+
+impl Sum for Times {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, more| Self {
+            user: sum.user + more.user,
+            nice: sum.nice + more.nice,
+            system: sum.system + more.system,
+            idle: sum.idle + more.idle,
+            io: sum.io + more.io,
+            irq: sum.irq + more.irq,
+            softirq: sum.softirq + more.softirq,
+            steal: sum.steal + more.steal,
+        })
     }
 }
 

@@ -56,7 +56,7 @@ impl Surroundings for Fixed {
     }
 
     fn end(&mut self) -> Conditions {
-        self.conditions
+        self.conditions.clone()
     }
 }
 
