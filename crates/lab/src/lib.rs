@@ -5,6 +5,7 @@
 //! its owner ends: on drop, on Ctrl-C, on SIGKILL.
 #![forbid(unsafe_code)]
 
+mod apache;
 pub mod catalogue;
 pub mod clock;
 pub mod connections;

@@ -234,6 +234,13 @@ impl World {
         &self.scratch
     }
 
+    /// Lets programs of other users look into the scratch directory.
+    pub fn open_scratch(&self) -> Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&self.scratch, std::fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
     /// A directory of this world's own with these files, to be served. Made once.
     pub fn site(&self, files: &[(&str, &[u8])]) -> Result<PathBuf> {
         let site = self.scratch.join("site");

@@ -14,6 +14,7 @@ use lab::experiment::bench::{Client, Sample};
 use lab::experiment::declaration::{Axis, Bound, Claim};
 use lab::experiment::surroundings::Conditions;
 use lab::experiment::{Directory, End, Rules, Runner, comparison, report};
+use lab::sampler::cores::Times;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -444,6 +445,7 @@ fn a_machine_that_stood_still_is_on_top_of_the_report() {
             stolen: 0.2,
             niced: 0.1,
             stood_still: 0.9,
+            ..Conditions::default()
         },
         ..Fixed::default()
     };
@@ -477,6 +479,25 @@ fn what_fails_again_and_again_is_given_up_and_told() {
     assert!(warnings.contains("no engine today"), "{warnings}");
     let (analysis, _) = report::write(&directory).unwrap();
     assert!(analysis.verdicts.is_empty());
+}
+
+/// A stream has no latency: that is no failure, and it is measured as long as the others are.
+#[test]
+fn what_has_not_the_first_measure_is_settled_by_the_first_that_it_has() {
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let mut bench = Fake::new(|at, _| {
+        let measure = if at.word("size")? == "4" {
+            "time"
+        } else {
+            "rate"
+        };
+        Ok(Sample::default().with(measure, 100.0))
+    });
+    let end = run(&mut directory, &mut bench, &mut Fixed::default());
+    assert_eq!((end, directory.records().len()), (End::Narrow, 6 * 5));
+    assert_eq!(directory.failed(), None);
+    assert_eq!(analyse(&directory).warnings, Vec::<String>::new());
 }
 
 #[test]

@@ -3,10 +3,11 @@
 //! has the second.
 
 use super::Setup;
+use crate::apache;
 use crate::cores;
 use crate::experiment::bench::Client;
 use crate::load::Closed;
-use crate::nginx::{Lines, Nginx};
+use crate::nginx::{Lines, Nginx, PORT};
 use crate::outboard::Outboard;
 use crate::process::Process;
 use crate::sampler::account::{Account, Spent, Watched};
@@ -29,6 +30,7 @@ pub const STACKS: [&str; 2] = ["kernel", "engine"];
 /// One of the two stacks with a server on it.
 pub struct Bed {
     nginx: Option<Nginx>,
+    /// Another server, where nginx would be.
     serve: Option<Process>,
     engine: Option<(Outboard, Process)>,
     // Last: it must outlive what runs in it.
@@ -122,6 +124,14 @@ impl Bed {
         let (address, core) = (Nginx::address(), Some(SERVER_CORE));
         let serve = outboard.start_serve_told(&self.world, &site, address, core, options)?;
         self.serve = Some(serve);
+        Ok(self)
+    }
+
+    /// The same with Apache where nginx would be, for what `fill` puts into a directory. It is on the kernel.
+    pub fn serving_by_apache(mut self, fill: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
+        let site = self.world.site(&[])?;
+        fill(&site)?;
+        self.serve = Some(apache::start(&self.world, &site, PORT, SERVER_CORE)?);
         Ok(self)
     }
 

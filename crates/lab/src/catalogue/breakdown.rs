@@ -96,6 +96,7 @@ fn declare(extent: Extent) -> Experiment {
         measures,
         pictures: BY_PERF[..5].iter().map(|(name, _)| picture(name)).collect(),
         findings: vec![finding(TCP_IP, 71.0), finding(SERVER, 20.0)],
+        left_out: Vec::new(),
         model: None,
         claims: vec![Claim {
             says: "On the engine the kernel's TCP/IP takes less than half of the part that it has without".into(),

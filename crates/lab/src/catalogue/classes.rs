@@ -161,6 +161,7 @@ fn declare(_: Extent) -> Experiment {
                 [20.0, 23.0, 32.0, 98.0, 98.0],
             ),
         ],
+        left_out: Vec::new(),
         model: None,
         claims: vec![
             claim(

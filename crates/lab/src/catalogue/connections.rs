@@ -124,6 +124,7 @@ fn declare(extent: Extent) -> Experiment {
         ],
         pictures: vec![picture(COST), picture(TURN), picture(BYTES)],
         findings: Vec::new(),
+        left_out: Vec::new(),
         model: None,
         claims: claims.collect(),
     }

@@ -92,6 +92,7 @@ fn declare(extent: Extent) -> Experiment {
             &[(PART, COMPUTED)],
             Bound::AtLeast(1.11),
         )],
+        left_out: Vec::new(),
         model: None,
     }
 }

@@ -41,6 +41,7 @@ fn declare(_: Extent) -> Experiment {
         measures: vec![Measure::new(MEDIAN, "µs"), Measure::new(HIGH, "µs")],
         pictures: vec![Picture::new("Round trip of 64 bytes", AXIS, MEDIAN)],
         findings: Vec::new(),
+        left_out: Vec::new(),
         model: None,
         claims: vec![Claim {
             says: "On one core the engine takes no more than twice as long".into(),

@@ -67,6 +67,7 @@ fn declare(extent: Extent) -> Experiment {
         pictures: pictures.collect(),
         findings: Vec::new(),
         claims: Vec::new(),
+        left_out: Vec::new(),
         model: None,
     }
 }

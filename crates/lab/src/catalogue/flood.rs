@@ -111,6 +111,7 @@ fn declare(extent: Extent) -> Experiment {
             Picture::new("What the attack sent", RATE, SENT).log_x().log_y(),
         ],
         findings: Vec::new(),
+        left_out: Vec::new(),
         model: None,
         claims: ATTACKS.map(|(name, _)| claim(name)).to_vec(),
     }

@@ -195,6 +195,7 @@ fn common(entry: &Entry, title: &str, question: &str) -> Experiment {
         pictures: Vec::new(),
         findings: Vec::new(),
         claims: Vec::new(),
+        left_out: Vec::new(),
         model: None,
     }
 }

@@ -115,6 +115,7 @@ fn declare(extent: Extent) -> Experiment {
                 place: "5.3.5, figure 5.3".into(),
             },
         }],
+        left_out: Vec::new(),
         model: None,
         claims: vec![
             claim("The guard keeps the server below its limit, on the kernel", 2, 0, MOST, Bound::AtMost(0.8)),

@@ -124,6 +124,7 @@ fn declare(extent: Extent) -> Experiment {
         measures,
         pictures: vec![picture(FIRST), picture(CPU)],
         findings: Vec::new(),
+        left_out: Vec::new(),
         model: None,
         claims: claims(&names),
     }

@@ -9,7 +9,8 @@ use crate::experiment::declaration::{Axis, Citation, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::PORT;
 use crate::world::Side;
-use anyhow::Result;
+use crate::{apache, tool};
+use anyhow::{Context, Result};
 
 pub const ENTRY: Entry = Entry {
     name: "large-file",
@@ -23,6 +24,8 @@ pub const ENTRY: Entry = Entry {
 };
 
 const RATE: &str = "connections a second";
+/// What shows that the client is not the limit, as a server of another make did in the source.
+const REFERENCE: &str = "Apache on the kernel";
 const PATH: &str = "/large";
 const SIZE: usize = 33_400_000;
 const THROUGHPUT: &str = "throughput";
@@ -51,6 +54,16 @@ fn declare(extent: Extent) -> Experiment {
             place: place.into(),
         },
     };
+    let mut subjects = STACKS.map(String::from).to_vec();
+    let mut left_out = Vec::new();
+    match tool::find(apache::PROGRAM) {
+        Some(_) => subjects.push(REFERENCE.into()),
+        None => left_out.push(format!(
+            "{REFERENCE}, the reference: {} is not installed ({})",
+            apache::PROGRAM,
+            apache::BROUGHT_BY
+        )),
+    }
     Experiment {
         name: ENTRY.name.into(),
         title: "A large file at a few connections a second".into(),
@@ -61,11 +74,12 @@ fn declare(extent: Extent) -> Experiment {
         workload: format!(
             "httperf: a file of {SIZE} bytes, {REQUESTS} requests a connection, given up after \
              {PATIENCE} s. Mb/s are of bodies and headers, as httperf counts them; CPU is that of the \
-             server's core."
+             server's core. Apache, as it is without settings, is a reference: a server of another make, for the \
+             same client."
         ),
         roles: ROLES.into(),
         axes: vec![Axis::of_numbers(RATE, "", rates)],
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects,
         measures,
         pictures: vec![
             Picture::new("Throughput (000, figures 6.8 and 6.10)", RATE, THROUGHPUT).log_y(),
@@ -117,21 +131,30 @@ fn declare(extent: Extent) -> Experiment {
                 [24.7, 55.2, 56.7, 57.4, 56.8, 54.0, 55.7, 56.4, 60.7, 58.1],
             ),
         ],
+        left_out,
         model: None,
         claims: Vec::new(),
     }
 }
 
+/// Those of the stacks, and that of the reference if there is one.
 struct LargeFile(Vec<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let fill = |site: &std::path::Path| write_file(&site.join(&PATH[1..]), SIZE);
-    Ok(Box::new(LargeFile(Bed::both(setup, fill)?)))
+    let mut beds = Bed::both(setup, fill)?;
+    if tool::find(apache::PROGRAM).is_some() {
+        beds.push(Bed::bare(setup, STACKS[0])?.serving_by_apache(fill)?);
+    }
+    Ok(Box::new(LargeFile(beds)))
 }
 
 impl Bench for LargeFile {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let mut subjects = STACKS.into_iter().chain([REFERENCE]);
+        let index = subjects.position(|name| name == at.subject);
+        let bed = index.and_then(|index| self.0.get(index));
+        let bed = bed.with_context(|| format!("there is no {}", at.subject))?;
         let rate = at.number(RATE)?;
         let asked = Asked {
             path: PATH,

@@ -67,6 +67,7 @@ fn declare(extent: Extent) -> Experiment {
             citation: Citation::goal(),
             ..offered::claim("The engine answers no less of a mix", "", &[], Bound::AtLeast(1.0))
         }],
+        left_out: Vec::new(),
         model: None,
     }
 }

@@ -134,6 +134,7 @@ fn declare(extent: Extent) -> Experiment {
                 Bound::AtMost(1.0),
             ),
         ],
+        left_out: Vec::new(),
         model: Some(Model {
             axis: LOAD.into(),
             rate: RATE.into(),

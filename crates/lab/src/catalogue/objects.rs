@@ -90,6 +90,7 @@ fn declare(extent: Extent) -> Experiment {
                 place: "Stateless HTTP server as an Ndiv application".into(),
             },
         }],
+        left_out: Vec::new(),
         model: None,
         claims: vec![goal(MODES[0], 1.8), goal(MODES[1], 4.0)],
     }

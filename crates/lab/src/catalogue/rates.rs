@@ -102,6 +102,7 @@ fn declare(extent: Extent) -> Experiment {
         .chain(of_the_core)
         .collect(),
         findings: findings(),
+        left_out: Vec::new(),
         model: None,
         claims: Vec::new(),
     }

@@ -76,6 +76,7 @@ fn declare(_: Extent) -> Experiment {
             564_000.0,
             "Stateless HTTP server as an Ndiv application",
         )],
+        left_out: Vec::new(),
         model: None,
         claims: vec![goal(MODES[0], 1.8), goal(MODES[1], 4.0)],
     }

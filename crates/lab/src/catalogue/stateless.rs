@@ -58,6 +58,7 @@ fn declare(_: Extent) -> Experiment {
         ],
         pictures: vec![Picture::new("Requests a second, 64 bytes", MODE, REQUESTS)],
         findings: Vec::new(),
+        left_out: Vec::new(),
         model: None,
         claims: vec![Claim {
             says: format!("Both ends reach {:.0} % of the bare rate", GOAL * 100.0),

@@ -122,6 +122,7 @@ fn declare(extent: Extent) -> Experiment {
         pictures,
         findings: Vec::new(),
         claims,
+        left_out: Vec::new(),
         model: None,
     }
 }

@@ -111,6 +111,7 @@ fn declare(extent: Extent) -> Experiment {
         ],
         pictures: pictures.collect(),
         findings: Vec::new(),
+        left_out: Vec::new(),
         model: None,
         claims,
     }

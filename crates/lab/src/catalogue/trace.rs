@@ -76,6 +76,7 @@ fn declare(extent: Extent) -> Experiment {
                 Bound::AtLeast(1.26),
             )),
         ],
+        left_out: Vec::new(),
         model: None,
     }
 }

@@ -154,6 +154,7 @@ fn declare(extent: Extent) -> Experiment {
             Picture::new("Latency at a fixed rate", AXIS, MEDIAN).log_y(),
         ],
         findings: Vec::new(),
+        left_out: Vec::new(),
         model: None,
         claims,
     }

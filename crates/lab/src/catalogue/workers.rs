@@ -102,6 +102,7 @@ fn declare(extent: Extent) -> Experiment {
         ],
         pictures: pictures.to_vec(),
         findings: Vec::new(),
+        left_out: Vec::new(),
         model: None,
         claims: claims.collect(),
     }

@@ -28,6 +28,9 @@ pub struct Experiment {
     pub findings: Vec<Finding>,
     /// What is to hold, by the source or by a goal of this project.
     pub claims: Vec<Claim>,
+    /// What would be in it, if what that needs were installed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// A queueing model that it is held against, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,

@@ -53,6 +53,9 @@ pub fn summary(directory: &Directory, analysis: &Analysis) -> String {
     for warning in &analysis.warnings {
         text += &format!("DOUBTFUL: {warning}\n");
     }
+    for left_out in &experiment.left_out {
+        text += &format!("LEFT OUT: {left_out}\n");
+    }
     text += &words(experiment, analysis);
     text.push('\n');
     let curves = fitted::curves(directory, analysis);
@@ -87,9 +90,15 @@ pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
         Part::Title(experiment.title.clone()),
         Part::Warnings(analysis.warnings.clone()),
         Part::Text(experiment.question.clone()),
+    ];
+    if !experiment.left_out.is_empty() {
+        let left_out = experiment.left_out.join("; ");
+        parts.push(Part::Text(format!("Left out: {left_out}.")));
+    }
+    parts.extend([
         Part::Heading("What came of it".into()),
         Part::Text(words(experiment, analysis)),
-    ];
+    ]);
     for (index, picture) in experiment.pictures.iter().enumerate() {
         if let Some(svg) = picture::draw(experiment, analysis, picture)? {
             parts.push(Part::Picture {

@@ -59,7 +59,7 @@ pub fn run(subject: &Subject, binary: Option<&Path>) -> Result<Trial> {
     let (small, large) = (content(SMALL.1), content(LARGE.1));
     let site = world.site(&[(SMALL.0, &small), (LARGE.0, &large)])?;
     // Programs that give their rights away read it too.
-    open_to_all(world.scratch())?;
+    world.open_scratch()?;
     let outboard = binary.map(|binary| Outboard::new(binary, &world));
     let engine = match &outboard {
         Some(outboard) => Some(outboard.start_engine(&world, None)?),
@@ -87,12 +87,6 @@ pub fn run(subject: &Subject, binary: Option<&Path>) -> Result<Trial> {
     let trial = stage.play();
     drop(engine);
     trial
-}
-
-fn open_to_all(directory: &Path) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))?;
-    Ok(())
 }
 
 struct Stage<'a> {

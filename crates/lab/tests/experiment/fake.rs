@@ -112,6 +112,7 @@ pub fn experiment() -> Experiment {
             points: vec![(1.0, 300.0), (4.0, 270.0)],
             citation: citation("figure 6.3"),
         }],
+        left_out: Vec::new(),
         model: None,
         claims: vec![
             claim("The engine is faster", Vec::new(), Bound::AtLeast(1.0)),

@@ -33,6 +33,7 @@ pub fn experiment() -> Experiment {
         pictures: Vec::new(),
         findings: Vec::new(),
         claims: Vec::new(),
+        left_out: Vec::new(),
         model: Some(Model {
             axis: "size".into(),
             rate: "rate".into(),

@@ -82,6 +82,7 @@ fn latency_declared(extent: Extent) -> Experiment {
         measures: vec![Measure::new(ONE_WAY, "µs")],
         pictures: pictures.into_iter().map(Picture::log_y).collect(),
         findings: source::latency(),
+        left_out: Vec::new(),
         model: None,
         claims: vec![
             claim("Small messages gain nothing", ONE_WAY, SMALL, Bound::AtLeast(0.95)),
@@ -111,6 +112,7 @@ fn throughput_declared(extent: Extent) -> Experiment {
         measures: vec![Measure::new(RATE, "Mb/s"), Measure::new(CPU, "%")],
         pictures: rates.into_iter().map(Picture::log_y).chain(loads).collect(),
         findings: source::throughput(),
+        left_out: Vec::new(),
         model: None,
         claims: vec![claim(
             "Features raise throughput of large messages",

@@ -60,6 +60,7 @@ fn declare(extent: Extent) -> Experiment {
         ],
         pictures,
         findings: Vec::new(),
+        left_out: Vec::new(),
         model: None,
         claims: vec![Claim {
             says: "The engine sends as much as the kernel, whatever is on".into(),

@@ -81,6 +81,7 @@ fn latency_declared(extent: Extent) -> Experiment {
         measures: vec![Measure::new(ONE_WAY, "µs")],
         pictures: vec![picture("One-way latency with ZeroMQ (002, graph 4.1.2)", ONE_WAY).log_y()],
         findings: source::zeromq_latency(),
+        left_out: Vec::new(),
         model: None,
         claims: vec![claim(
             "Large messages are faster by features",
@@ -113,6 +114,7 @@ fn throughput_declared(extent: Extent) -> Experiment {
             picture("CPU with ZeroMQ (002, tables 4.2.7 and 4.2.8)", CPU),
         ],
         findings: source::zeromq_throughput(MESSAGES),
+        left_out: Vec::new(),
         model: None,
         claims: vec![claim(
             "Features raise throughput of large messages",

@@ -142,6 +142,7 @@ fn declare(extent: Extent) -> Experiment {
             at: Vec::new(),
             ratio: Bound::AtMost(1.0),
         }],
+        left_out: Vec::new(),
         model: None,
     }
 }

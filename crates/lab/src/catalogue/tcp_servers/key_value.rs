@@ -115,6 +115,7 @@ fn declare(extent: Extent) -> Experiment {
             ),
             goal("It answers half as much again a second", RATE),
         ],
+        left_out: Vec::new(),
         model: None,
     }
 }

@@ -149,6 +149,7 @@ fn declare(extent: Extent) -> Experiment {
                 Bound::AtMost(0.6),
             ),
         ],
+        left_out: Vec::new(),
         model: None,
     }
 }

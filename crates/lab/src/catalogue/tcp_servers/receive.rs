@@ -111,6 +111,7 @@ fn declare(extent: Extent) -> Experiment {
                 Bound::AtMost(1.0),
             ),
         ],
+        left_out: Vec::new(),
         model: None,
     }
 }

@@ -107,6 +107,7 @@ fn declare(extent: Extent) -> Experiment {
                 Bound::AtMost(0.1),
             ),
         ],
+        left_out: Vec::new(),
         model: None,
     }
 }

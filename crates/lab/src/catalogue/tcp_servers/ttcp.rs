@@ -136,6 +136,7 @@ fn declare(extent: Extent) -> Experiment {
                 Bound::AtMost(1.05),
             ),
         ],
+        left_out: Vec::new(),
         model: None,
     }
 }

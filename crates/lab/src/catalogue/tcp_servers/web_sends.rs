@@ -135,6 +135,7 @@ fn declare(extent: Extent) -> Experiment {
         ],
         findings: Vec::new(),
         claims,
+        left_out: Vec::new(),
         model: None,
     }
 }

@@ -4,6 +4,7 @@ use super::super::place::{BEHIND, PORT, Place};
 use super::super::serving::Reload;
 use super::super::subject::Subject;
 use super::web::{APACHE, NGINX, Nginx, apache};
+use crate::apache::MODULES;
 use anyhow::Result;
 use rustix::process::Signal;
 
@@ -61,10 +62,9 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         name: "Apache, event, proxy",
         command: |place| {
-            let modules = "/usr/lib/apache2/modules";
             let further = format!(
-                "LoadModule proxy_module {modules}/mod_proxy.so
-LoadModule proxy_http_module {modules}/mod_proxy_http.so
+                "LoadModule proxy_module {MODULES}/mod_proxy.so
+LoadModule proxy_http_module {MODULES}/mod_proxy_http.so
 ProxyPass / http://{}:{BEHIND}/
 ",
                 place.behind

@@ -4,6 +4,7 @@ use super::super::clients::Client;
 use super::super::place::{PORT, Place};
 use super::super::serving::Reload;
 use super::super::subject::{Clients, Subject};
+use crate::apache::{MODULES, PROGRAM, configuration};
 use crate::tool;
 use crate::world::Side;
 use anyhow::Result;
@@ -101,28 +102,8 @@ const TLS: Subject = Subject {
 
 /// Writes the configuration of an Apache with this model of processes, and with further lines.
 pub fn apache(place: &Place, mpm: &str, further: &str) -> Result<Vec<String>> {
-    let (directory, site) = (place.directory.display(), place.site.display());
-    let modules = "/usr/lib/apache2/modules";
-    let configuration = place.write(
-        "apache.conf",
-        &format!(
-            "ServerRoot {directory}
-ServerName lab
-PidFile {directory}/apache.pid
-DefaultRuntimeDir {directory}
-ErrorLog {directory}/error.log
-LoadModule mpm_{mpm}_module {modules}/mod_mpm_{mpm}.so
-LoadModule authz_core_module {modules}/mod_authz_core.so
-Listen {PORT}
-User www-data
-Group www-data
-DocumentRoot {site}
-<Directory {site}>
-Require all granted
-</Directory>
-{further}"
-        ),
-    )?;
+    let text = configuration(&place.directory, &place.site, PORT, mpm, further);
+    let configuration = place.write("apache.conf", &text)?;
     Ok(place.command(&format!("-D FOREGROUND -f {configuration}")))
 }
 
@@ -130,10 +111,9 @@ Require all granted
 fn cgi(place: &Place, mpm: &str, module: &str) -> Result<Vec<String>> {
     let script = place.script("echo", ECHO)?;
     let directory = place.directory.display();
-    let modules = "/usr/lib/apache2/modules";
     let further = format!(
-        "LoadModule alias_module {modules}/mod_alias.so
-LoadModule {module}_module {modules}/mod_{module}.so
+        "LoadModule alias_module {MODULES}/mod_alias.so
+LoadModule {module}_module {MODULES}/mod_{module}.so
 ScriptAlias /echo {script}
 <Directory {directory}>
 Require all granted
@@ -165,7 +145,7 @@ const CGI: Subject = Subject {
 /// An Apache that serves files.
 pub const APACHE: Subject = Subject {
     packages: "apache2",
-    program: "apache2",
+    program: PROGRAM,
     reload: Some(Reload::Signal(Signal::USR1)),
     ..Subject::WEB
 };
