@@ -40,9 +40,10 @@ enum Experiment {
     Programs(Programs),
 }
 
-/// What a user gets who sets nothing: nginx, memcached, redis and sockperf on the kernel and on the engine
+/// What a user gets who sets nothing: nginx, HAProxy, memcached, redis, PostgreSQL, ZeroMQ, sockperf and iperf3
 ///
-/// Nothing is pinned, every setting is the default. All are measured in turn, several rounds; the
+/// On the kernel and on the engine; nothing is pinned, every setting is the default. A program that is not
+/// installed is left out, with a note. All are measured in turn, several rounds; the
 /// table shows medians, and the ratio to the kernel's with its interval and the probability that the
 /// true one is in it. The floor is the stateless responder under the same load: what the client alone
 /// costs. At a rate, latency counts from when a request was due. A measurement that fails is a note;

@@ -24,6 +24,7 @@ pub mod machine;
 mod namespace;
 pub mod nginx;
 pub mod outboard;
+mod postgres;
 pub mod process;
 pub mod programs;
 pub mod respond;

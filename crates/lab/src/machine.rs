@@ -45,5 +45,9 @@ pub fn settings() -> Value {
         "sockperf": version("sockperf", "--version"),
         "redis": version("redis-server", "--version"),
         "memcached": version("memcached", "--version"),
+        "apache": version("apache2", "-v"),
+        "haproxy": version("haproxy", "-v"),
+        "iperf3": version("iperf3", "--version"),
+        "pgbench": version("pgbench", "--version"),
     })
 }

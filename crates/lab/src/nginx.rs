@@ -61,7 +61,14 @@ impl Nginx {
         site: &Path,
         core: Option<usize>,
     ) -> Result<Self> {
-        Self::start_on(world, outboard, site, core, PORT, &Lines::default())
+        let at = (Side::Server, PORT);
+        Self::start_on(world, outboard, site, core, at, &Lines::default())
+    }
+
+    /// As [`start`](Self::start), on the client's side, where it is behind whatever passes requests on.
+    pub fn start_behind(world: &World, site: &Path) -> Result<Self> {
+        let at = (Side::Client, PORT);
+        Self::start_on(world, None, site, None, at, &Lines::default())
     }
 
     /// As [`start`](Self::start), with `further` lines in its configuration.
@@ -72,7 +79,7 @@ impl Nginx {
         core: Option<usize>,
         further: &Lines,
     ) -> Result<Self> {
-        Self::start_on(world, outboard, site, core, PORT, further)
+        Self::start_on(world, outboard, site, core, (Side::Server, PORT), further)
     }
 
     /// As [`start`](Self::start), where the kernel likes, at another port.
@@ -82,7 +89,8 @@ impl Nginx {
         site: &Path,
         port: u16,
     ) -> Result<Self> {
-        Self::start_on(world, outboard, site, None, port, &Lines::default())
+        let at = (Side::Server, port);
+        Self::start_on(world, outboard, site, None, at, &Lines::default())
     }
 
     fn start_on(
@@ -90,19 +98,22 @@ impl Nginx {
         outboard: Option<&Outboard>,
         site: &Path,
         core: Option<usize>,
-        port: u16,
+        (side, port): (Side, u16),
         further: &Lines,
     ) -> Result<Self> {
-        let prepared = Prepared::new(world, &format!("nginx-{port}"), |directory| {
+        let name = match side {
+            Side::Server => format!("nginx-{port}"),
+            Side::Client => format!("nginx-behind-{port}"),
+        };
+        let prepared = Prepared::new(world, &name, |directory| {
             Ok(configure(directory, site, port, further))
         })?;
         let program = match outboard {
             Some(outboard) => outboard.on_engine(world, &prepared.nginx),
-            None => world.program(Side::Server, &prepared.nginx),
+            None => world.program(side, &prepared.nginx),
         };
         let is_up = |pid| {
-            !sampler::children(pid).is_empty()
-                && world.is_reached((Side::Server.ipv4(), port).into())
+            !sampler::children(pid).is_empty() && world.is_reached((side.ipv4(), port).into())
         };
         let master = prepared.start(program, outboard, core, port, is_up)?;
         let pid = master.id();

@@ -8,14 +8,13 @@ use crate::installed::measure::measure;
 use crate::installed::report::MEASURES;
 use crate::installed::subject::{ADAPTIVE, ENGINE, KERNEL, Subject};
 use crate::installed::{CASES, Case, Plan};
-use crate::tool;
 use anyhow::{Context, Result};
 use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "installed",
     source: "",
-    about: "what a user gets who sets nothing: nginx, memcached, redis and sockperf",
+    about: "what a user gets who sets nothing: nginx, HAProxy, memcached, redis, PostgreSQL, messages, bulk",
     needs: &["nginx", "wrk"],
     seconds: (5, 1),
     windows: 1,
@@ -24,14 +23,15 @@ pub const ENTRY: Entry = Entry {
 };
 
 const CASE: &str = "load";
-/// What every case has, and tables begin with.
+/// What nearly every case has, and tables begin with.
 const FIRST: &str = "latency, median";
 const CPU: &str = "CPU of the machine a request";
 const SERVER: &str = "CPU of the server";
 const RATE: &str = "requests";
+const BULK: &str = "throughput";
 
 /// What is to hold of the engine beside the kernel: in which case, which measure.
-const GOALS: [(&str, &str, Bound); 19] = [
+const GOALS: [(&str, &str, Bound); 24] = [
     ("nginx, one connection", FIRST, Bound::AtMost(1.0)),
     ("ping-pong", FIRST, Bound::AtMost(1.0)),
     ("nginx, 997/s", CPU, Bound::AtMost(1.15)),
@@ -51,6 +51,11 @@ const GOALS: [(&str, &str, Bound); 19] = [
     ("memcached, 40 connections", RATE, Bound::AtLeast(1.3)),
     ("redis, 50 clients", RATE, Bound::AtLeast(1.3)),
     ("redis, pipelined", RATE, Bound::AtLeast(1.3)),
+    ("PostgreSQL, one client", FIRST, Bound::AtMost(1.0)),
+    ("PostgreSQL, 8 clients", RATE, Bound::AtLeast(1.3)),
+    ("HAProxy, 32 connections", RATE, Bound::AtLeast(1.3)),
+    ("ZeroMQ", FIRST, Bound::AtMost(1.0)),
+    ("iperf3, to the server", BULK, Bound::AtLeast(1.0)),
 ];
 
 fn claims(cases: &[&str]) -> Vec<Claim> {
@@ -68,13 +73,11 @@ fn claims(cases: &[&str]) -> Vec<Claim> {
 }
 
 fn is_possible(case: &&Case) -> bool {
-    case.needs()
-        .iter()
-        .all(|program| tool::find(program).is_some())
+    case.missing().is_none()
 }
 
 /// Of a first impression.
-const QUICK: [&str; 9] = [
+const QUICK: [&str; 11] = [
     "nginx, one connection",
     "nginx, 997/s",
     "nginx, 19,997/s",
@@ -83,17 +86,24 @@ const QUICK: [&str; 9] = [
     "nginx, 1 MB",
     "memcached, 16 connections",
     "redis, pipelined",
+    "PostgreSQL, one client",
+    "HAProxy, 32 connections",
     "ping-pong",
 ];
 
 fn declare(extent: Extent) -> Experiment {
-    let possible = CASES.iter().filter(is_possible).map(|case| case.name);
-    let (names, subjects): (Vec<&str>, &[&str]) = match extent {
-        Extent::Full => (possible.collect(), &[KERNEL, ENGINE, ADAPTIVE]),
-        Extent::Quick => {
-            let few = possible.filter(|name| QUICK.contains(name));
-            (few.collect(), &[KERNEL, ENGINE])
-        }
+    let is_meant = |case: &&Case| extent == Extent::Full || QUICK.contains(&case.name);
+    let meant = CASES.iter().filter(is_meant);
+    let left_out = meant.clone().filter_map(Case::left_out).collect();
+    let names: Vec<&str> = meant.filter(is_possible).map(|case| case.name).collect();
+    let counts: Vec<String> = CASES
+        .iter()
+        .filter(is_meant)
+        .filter_map(Case::counts)
+        .collect();
+    let subjects: &[&str] = match extent {
+        Extent::Full => &[KERNEL, ENGINE, ADAPTIVE],
+        Extent::Quick => &[KERNEL, ENGINE],
     };
     let unit = |unit: &str| {
         if unit == "us" {
@@ -117,14 +127,17 @@ fn declare(extent: Extent) -> Experiment {
             context switches are what holds on a machine that others use as well; latencies and rates \
             are what a user sees."
             .into(),
-        workload: "as each case says; at a rate, latency counts from when a request was due".into(),
+        workload: format!(
+            "as each case says; at a rate, latency counts from when a request was due. {}",
+            counts.join(". ")
+        ),
         roles: "nothing is pinned".into(),
         axes: vec![Axis::of_words(CASE, &names)],
         subjects: subjects.iter().copied().map(String::from).collect(),
         measures,
         pictures: vec![picture(FIRST), picture(CPU)],
         findings: Vec::new(),
-        left_out: Vec::new(),
+        left_out,
         model: None,
         claims: claims(&names),
     }
@@ -137,7 +150,7 @@ struct Installed {
 }
 
 impl Installed {
-    fn subject(&mut self, name: &str) -> Result<&Subject> {
+    fn subject(&mut self, name: &str) -> Result<&mut Subject> {
         let known = |subject: &Subject| subject.name() == name;
         let index = match self.subjects.iter().position(known) {
             Some(index) => index,
@@ -147,7 +160,7 @@ impl Installed {
                 self.subjects.len() - 1
             }
         };
-        Ok(&self.subjects[index])
+        Ok(&mut self.subjects[index])
     }
 }
 

@@ -161,9 +161,13 @@ impl State {
     fn add(&mut self, directory: &Directory, record: &Record) {
         let cell = record.cell.clone();
         self.made.insert((record.round, cell.clone()));
-        let first = directory.header().experiment.measures.first();
-        let value = first.zip(record.sample.as_ref());
-        match value.and_then(|(measure, sample)| sample.values.get(&measure.name)) {
+        let mut measures = directory.header().experiment.measures.iter();
+        // What has not the first measure, as a stream has no latency, is settled by the first that it has.
+        let value = record
+            .sample
+            .as_ref()
+            .and_then(|sample| measures.find_map(|measure| sample.values.get(&measure.name)));
+        match value {
             Some(value) => {
                 self.values.entry(cell.clone()).or_default().push(*value);
                 self.failures.remove(&cell);

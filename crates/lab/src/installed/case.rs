@@ -1,6 +1,8 @@
 //! What is measured.
 
+use super::servers::Server;
 use crate::catalogue::prime;
+use crate::programs::find;
 
 /// One kind of load.
 #[derive(Debug)]
@@ -32,6 +34,32 @@ pub(super) enum Load {
     Memcached { connections: usize },
     /// sockperf ping-pong, 64 bytes.
     PingPong,
+    /// sockperf throughput: 64 bytes again and again, which nobody answers.
+    Stream,
+    /// pgbench -S at PostgreSQL: a transaction that reads a row, on a connection for each client.
+    Postgres { clients: usize },
+    /// As closed, at HAProxy, which asks an nginx on the client's side.
+    Haproxy { connections: usize },
+    /// 64 bytes to a REP socket and back, again and again.
+    ZeroMq,
+    /// iperf3, one stream to the server, or from it.
+    Bulk { from_server: bool },
+}
+
+impl Load {
+    /// What answers it; nginx, if it is none of these.
+    pub fn server(self) -> Option<Server> {
+        match self {
+            Self::Closed { .. } | Self::Rate { .. } => None,
+            Self::Redis { .. } => Some(Server::Redis),
+            Self::Memcached { .. } => Some(Server::Memcached),
+            Self::PingPong | Self::Stream => Some(Server::Sockperf),
+            Self::Postgres { .. } => Some(Server::Postgres),
+            Self::Haproxy { .. } => Some(Server::Haproxy),
+            Self::ZeroMq => Some(Server::ZeroMq),
+            Self::Bulk { .. } => Some(Server::Iperf),
+        }
+    }
 }
 
 /// What is asked of nginx.
@@ -66,14 +94,30 @@ const MB100: File = File {
 pub(super) const FILES: [&File; 3] = [&KB16, &MB, &MB100];
 
 impl Case {
-    /// The programs that it needs beside nginx and wrk.
-    pub(crate) fn needs(&self) -> &'static [&'static str] {
-        match self.load {
-            Load::Closed { .. } | Load::Rate { .. } => &[],
-            Load::Redis { .. } => &["redis-server", "redis-benchmark"],
-            Load::Memcached { .. } => &["memcached"],
-            Load::PingPong => &["sockperf"],
-        }
+    /// What is not there of what it needs beside nginx and wrk.
+    pub(crate) fn missing(&self) -> Option<&'static str> {
+        let needs = self.load.server().map_or(&[][..], Server::needs);
+        needs
+            .iter()
+            .copied()
+            .find(|program| find(program).is_none())
+    }
+
+    /// What is said of it where something is missing.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let missing = self.missing()?;
+        Some(format!("{}: {missing} is not installed", self.name))
+    }
+
+    /// What it counts as a request, where that needs a word.
+    pub(crate) fn counts(&self) -> Option<String> {
+        let counted = match self.load {
+            Load::Bulk { .. } => "a megabyte",
+            Load::Stream => "a message of 64 bytes",
+            Load::Postgres { .. } => "a transaction",
+            _ => return None,
+        };
+        Some(format!("{}: a request is {counted}", self.name))
     }
 
     /// Whether the stateless responder can stand in for the server.
@@ -121,6 +165,17 @@ const fn redis(name: &'static str, clients: usize, pipelined: usize, per_second:
     }
 }
 
+const fn postgres(name: &'static str, clients: usize) -> Case {
+    Case {
+        name,
+        load: Load::Postgres { clients },
+    }
+}
+
+const fn one(name: &'static str, load: Load) -> Case {
+    Case { name, load }
+}
+
 const fn memcached(name: &'static str, connections: usize) -> Case {
     Case {
         name,
@@ -152,8 +207,29 @@ pub const CASES: &[Case] = &[
     redis("redis, one client", 1, 1, 8_000),
     redis("redis, 50 clients", 50, 1, 50_000),
     redis("redis, pipelined", 50, 16, 400_000),
-    Case {
-        name: "ping-pong",
-        load: Load::PingPong,
-    },
+    postgres("PostgreSQL, one client", 1),
+    postgres("PostgreSQL, 8 clients", 8),
+    one("HAProxy, 32 connections", Load::Haproxy { connections: 32 }),
+    one("ping-pong", Load::PingPong),
+    one("ZeroMQ", Load::ZeroMq),
+    one("sockperf, throughput", Load::Stream),
+    one("iperf3, to the server", Load::Bulk { from_server: false }),
+    one("iperf3, from the server", Load::Bulk { from_server: true }),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::CASES;
+
+    #[test]
+    fn names_tell_cases_apart() {
+        for (index, case) in CASES.iter().enumerate() {
+            let others = &CASES[index + 1..];
+            assert!(
+                others.iter().all(|other| other.name != case.name),
+                "{}",
+                case.name
+            );
+        }
+    }
+}

@@ -4,13 +4,16 @@ use super::Plan;
 use super::case::{CONNECTIONS, Case, Load, Page};
 use super::printed::{self, Printed};
 use super::report::{self, Measure};
-use super::subject::{MEMCACHED, PING_PONG, REDIS, Subject};
+use super::servers::{Server, endpoint};
+use super::subject::{Subject, pgbench};
 use crate::key_value;
 use crate::load;
 use crate::nginx::Nginx;
+use crate::process::Program;
 use crate::sampler;
 use crate::sampler::account::Account;
 use crate::world::Side;
+use crate::zeromq;
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -27,12 +30,24 @@ struct Used {
 /// The processes whose costs count.
 struct Serving {
     server: Option<u32>,
+    /// What the server passes requests on to.
+    behind: Option<u32>,
     engine: Option<u32>,
+    /// Whether the server is a process for each client: what those did is known when they have ended, but not how
+    /// often they were switched away from.
+    is_family: bool,
 }
 
 impl Serving {
     fn run_time(pid: Option<u32>) -> Result<Duration> {
         pid.map_or(Ok(Duration::ZERO), sampler::run_time)
+    }
+
+    fn server_time(&self) -> Result<Duration> {
+        match self.server.filter(|_| self.is_family) {
+            Some(pid) => sampler::family_time(pid),
+            None => Self::run_time(self.server),
+        }
     }
 
     fn switches(&self) -> u64 {
@@ -45,8 +60,9 @@ impl Serving {
 
     fn now(&self) -> Result<Used> {
         Ok(Used {
-            client: sampler::own_time()?,
-            server: Self::run_time(self.server)?,
+            // What is behind the server is where the client is.
+            client: sampler::own_time()? + Self::run_time(self.behind)?,
+            server: self.server_time()?,
             engine: Self::run_time(self.engine)?,
             switches: self.switches(),
             machine: Account::of_machine()?,
@@ -70,8 +86,10 @@ impl Serving {
             (&report::PROGRAMS_CPU, each(server + engine + client)),
         ];
         if self.server.is_some() {
-            let switches = after.switches.saturating_sub(before.switches);
             costs.push((&report::SERVER_CPU, each(server)));
+        }
+        if self.server.is_some() && !self.is_family {
+            let switches = after.switches.saturating_sub(before.switches);
             costs.push((&report::SWITCHES, switches as f64 / requests));
         }
         if self.engine.is_some() {
@@ -81,20 +99,25 @@ impl Serving {
     }
 }
 
+/// What came of a load: requests that were answered, and what their client says of them.
+type Came = (f64, Vec<(&'static Measure, f64)>);
+
 /// Measures `case` on `subject` once.
 pub(crate) fn measure(
     plan: &Plan,
     case: &Case,
-    subject: &Subject,
+    subject: &mut Subject,
 ) -> Result<Vec<(&'static Measure, f64)>> {
+    let server = case.load.server().filter(|_| !subject.is_floor());
+    if let Some(server) = server {
+        subject.start(server)?;
+    }
+    let subject = &*subject;
     let serving = Serving {
-        server: match case.load {
-            Load::Closed { .. } | Load::Rate { .. } => subject.http(),
-            Load::Redis { .. } => subject.redis(),
-            Load::Memcached { .. } => subject.memcached(),
-            Load::PingPong => subject.ping_pong(),
-        },
+        server: subject.server(server),
+        behind: subject.behind(server),
         engine: subject.engine(),
+        is_family: server == Some(Server::Postgres),
     };
     if let Load::Memcached { connections } = case.load {
         let load = commands(plan, connections);
@@ -102,10 +125,22 @@ pub(crate) fn measure(
     }
     let before = serving.now()?;
     let mut closed = None;
-    let (requests, read) = match case.load {
-        Load::Rate { per_second } => rate(plan, per_second, subject, &mut || {
-            closed = Some(serving.now())
-        })?,
+    let (requests, said) = load(plan, case.load, subject, &mut || {
+        closed = Some(serving.now());
+    })?;
+    let after = closed.unwrap_or_else(|| serving.now())?;
+    let mut measured = serving.costs(&before, &after, requests)?;
+    measured.extend(said);
+    Ok(measured)
+}
+
+/// Makes a load. At a rate, `closed` is called when the window is over.
+fn load(plan: &Plan, load: Load, subject: &Subject, closed: &mut load::Closed<'_>) -> Result<Came> {
+    let seconds = seconds(plan);
+    let on_client = |name: &str| subject.world().program(Side::Client, name);
+    let address = Side::Server.ipv4().to_string();
+    match load {
+        Load::Rate { per_second } => rate(plan, per_second, subject, closed),
         Load::Closed {
             connections,
             close,
@@ -115,70 +150,137 @@ pub(crate) fn measure(
                 Page::Small => subject.path().to_owned(),
                 Page::File(file) => format!("/{}", file.name),
             };
-            let target = format!("http://{}{path}", Nginx::address());
-            let mut wrk = subject
-                .world()
-                .program(Side::Client, "wrk")
-                .args(["-t1", "--latency", &format!("-c{connections}")])
-                .arg(format!("-d{}", seconds(plan)));
-            if close {
-                wrk = wrk.args(["-H", "Connection: close"]);
-            }
-            let text = wrk.arg(target).output()?;
-            let read = printed::wrk(&text).with_context(|| text.clone())?;
-            let requests = requests_of_wrk(&text).with_context(|| text)?;
-            (requests, read)
+            let url = format!("http://{}{path}", Nginx::address());
+            wrk(plan, subject, connections, close, &url)
+        }
+        Load::Haproxy { connections } => {
+            let url = format!("http://{address}:{}/64", Server::Haproxy.port());
+            wrk(plan, subject, connections, false, &url)
         }
         Load::Redis {
             clients,
             pipelined,
             per_second,
         } => {
-            let requests = per_second * seconds(plan);
-            let text = subject
-                .world()
-                .program(Side::Client, "redis-benchmark")
-                .args(["-h", &Side::Server.ipv4().to_string()])
-                .args(["-p", &REDIS.to_string(), "-t", "get", "--csv"])
-                .args(["-c", &clients.to_string(), "-n", &requests.to_string()])
-                .args(["-P", &pipelined.to_string()])
+            let requests = per_second * seconds;
+            let text = on_client("redis-benchmark")
+                .args(["-h", &address, "-p", &Server::Redis.port().to_string()])
+                .args(["-t", "get", "--csv", "-n", &requests.to_string()])
+                .args(["-c", &clients.to_string(), "-P", &pipelined.to_string()])
                 .output()?;
             let read = printed::redis(&text).with_context(|| text)?;
-            (requests as f64, read)
+            Ok((requests as f64, timed(read)))
         }
         Load::Memcached { connections } => {
             let load = commands(plan, connections);
             let outcome = subject.world().on(Side::Client, || load.run())?;
-            told(outcome.answered, outcome.took, &outcome.latency)
+            let read = told(outcome.answered, outcome.took, &outcome.latency);
+            Ok((outcome.answered as f64, timed(read)))
         }
         Load::PingPong => {
-            let text = subject
-                .world()
-                .program(Side::Client, "sockperf")
-                .args(["ping-pong", "--tcp", "-m", "64"])
-                .args(["-i", &Side::Server.ipv4().to_string()])
-                .args(["-p", &PING_PONG.to_string()])
-                .args(["-t", &seconds(plan).to_string()])
-                .output()?;
+            let text = sockperf(plan, subject, "ping-pong").output()?;
             let read = printed::sockperf(&text).with_context(|| text)?;
             // What it sends to warm up is not in what it says.
-            (read.rate * seconds(plan) as f64, read)
+            Ok((read.rate * seconds as f64, timed(read)))
         }
-    };
-    let after = closed.unwrap_or_else(|| serving.now())?;
-    let mut measured = serving.costs(&before, &after, requests)?;
-    measured.push((&report::P50, read.median));
-    measured.push((&report::P99, read.high));
-    if !matches!(case.load, Load::Rate { .. }) {
-        measured.push((&report::RATE, read.rate));
+        Load::Stream => {
+            let text = sockperf(plan, subject, "throughput").output()?;
+            let rate = printed::sockperf_stream(&text).with_context(|| text)?;
+            Ok((rate * seconds as f64, vec![(&report::RATE, rate)]))
+        }
+        Load::Postgres { clients } => postgres(plan, subject, clients),
+        Load::ZeroMq => {
+            let program = zeromq::program(subject.directory(Server::ZeroMq)?);
+            let text = subject
+                .world()
+                .program(Side::Client, program)
+                .args(["ask", &endpoint(), "64", &seconds.to_string()])
+                .output()?;
+            let (trips, read) = printed::zeromq(&text).with_context(|| text)?;
+            Ok((trips, timed(read)))
+        }
+        Load::Bulk { from_server } => {
+            let mut iperf = on_client("iperf3")
+                .args(["--client", &address, "--json"])
+                .args(["-p", &Server::Iperf.port().to_string()])
+                .args(["-t", &seconds.to_string()]);
+            if from_server {
+                iperf = iperf.arg("--reverse");
+            }
+            let text = iperf.output()?;
+            let (bytes, rate) = printed::iperf(&text).with_context(|| text)?;
+            Ok((bytes / 1e6, vec![(&report::BULK, rate / 1e6)]))
+        }
     }
-    Ok(measured)
+}
+
+fn timed(read: Printed) -> Vec<(&'static Measure, f64)> {
+    vec![
+        (&report::RATE, read.rate),
+        (&report::P50, read.median),
+        (&report::P99, read.high),
+    ]
+}
+
+fn wrk(plan: &Plan, subject: &Subject, connections: usize, close: bool, url: &str) -> Result<Came> {
+    let mut wrk = subject
+        .world()
+        .program(Side::Client, "wrk")
+        .args(["-t1", "--latency", &format!("-c{connections}")])
+        .arg(format!("-d{}", seconds(plan)));
+    if close {
+        wrk = wrk.args(["-H", "Connection: close"]);
+    }
+    let text = wrk.arg(url).output()?;
+    let read = printed::wrk(&text).with_context(|| text.clone())?;
+    let requests = requests_of_wrk(&text).with_context(|| text)?;
+    Ok((requests, timed(read)))
+}
+
+/// sockperf in one of its ways, with messages of 64 bytes.
+fn sockperf(plan: &Plan, subject: &Subject, way: &str) -> Program {
+    let program = subject.world().program(Side::Client, "sockperf");
+    program
+        .args([
+            way,
+            "--tcp",
+            "-m",
+            "64",
+            "-i",
+            &Side::Server.ipv4().to_string(),
+        ])
+        .args(["-p", &Server::Sockperf.port().to_string()])
+        .args(["-t", &seconds(plan).to_string()])
+}
+
+/// Transactions that read a row; of one in ten it is noted how long it took.
+fn postgres(plan: &Plan, subject: &Subject, clients: usize) -> Result<Came> {
+    let logs = subject.directory(Server::Postgres)?.join("transactions");
+    if logs.exists() {
+        std::fs::remove_dir_all(&logs)?;
+    }
+    std::fs::create_dir(&logs)?;
+    let text = pgbench(subject.world())?
+        .args(["-n", "-S", "-c", &clients.to_string()])
+        .args(["-j", &clients.min(2).to_string()])
+        .args(["-T", &seconds(plan).to_string()])
+        .args(["--log", "--sampling-rate=0.1"])
+        .arg(format!("--log-prefix={}", logs.join("of").display()))
+        .arg("postgres")
+        .output()?;
+    // A file for each of its threads.
+    let mut transactions = String::new();
+    for entry in std::fs::read_dir(&logs)? {
+        transactions += &std::fs::read_to_string(entry?.path())?;
+    }
+    let (requests, read) = printed::pgbench(&text, &transactions).with_context(|| text)?;
+    Ok((requests, timed(read)))
 }
 
 /// Commands of memcached's, of values of 64 bytes.
 fn commands(plan: &Plan, connections: usize) -> key_value::Load {
     key_value::Load {
-        server: (Side::Server.ipv4(), MEMCACHED).into(),
+        server: (Side::Server.ipv4(), Server::Memcached.port()).into(),
         connections,
         keys: 4_096,
         value: 64,
@@ -198,7 +300,7 @@ fn rate(
     per_second: f64,
     subject: &Subject,
     closed: &mut load::Closed<'_>,
-) -> Result<(f64, Printed)> {
+) -> Result<Came> {
     let load = load::Load {
         server: Nginx::address(),
         path: subject.path().into(),
@@ -213,18 +315,21 @@ fn rate(
     if outcome.in_time == 0 {
         bail!("{}: no request was answered", subject.name());
     }
-    Ok(told(outcome.in_time, outcome.window, &outcome.latency))
+    let read = told(outcome.in_time, outcome.window, &outcome.latency);
+    let mut said = timed(read);
+    // It is that which is asked for.
+    said.retain(|(measure, _)| **measure != report::RATE);
+    Ok((outcome.in_time as f64, said))
 }
 
 /// What a client of our own says, as if it had printed it.
-fn told(answered: u64, took: Duration, latency_ns: &Histogram<u64>) -> (f64, Printed) {
+fn told(answered: u64, took: Duration, latency_ns: &Histogram<u64>) -> Printed {
     let quantile = |quantile| latency_ns.value_at_quantile(quantile) as f64 / 1e3;
-    let read = Printed {
+    Printed {
         rate: answered as f64 / took.as_secs_f64(),
         median: quantile(0.5),
         high: quantile(0.99),
-    };
-    (answered as f64, read)
+    }
 }
 
 /// From `14020 requests in 2.00s, 3.02MB read`.

@@ -11,6 +11,7 @@ pub(crate) mod measure;
 mod plan;
 mod printed;
 pub(crate) mod report;
+mod servers;
 pub(crate) mod subject;
 
 pub use case::{CASES, Case};
@@ -37,14 +38,14 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         bail!("no case has such a name; there are: {}", names.join("; "));
     }
     say("starting the servers");
-    let subjects = Subject::all(plan)?;
+    let mut subjects = Subject::all(plan)?;
     let mut report = Report::new(plan, subjects.iter().map(Subject::name));
     cases.retain(|case| {
-        let missing = case.needs().iter().find(|tool| tool::find(tool).is_none());
-        if let Some(missing) = missing {
-            report.note(format!("{}: {missing} is not installed", case.name));
-        }
-        missing.is_none()
+        let left_out = case.left_out();
+        let is_there = left_out.is_none();
+        let words = left_out.or_else(|| case.counts());
+        words.into_iter().for_each(|words| report.note(words));
+        is_there
     });
     let mut kept = Kept::new(stop, &mut say);
     for round in 0..plan.rounds {
@@ -52,12 +53,12 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
             // Whoever is measured first finds the machine differently: take turns.
             for turn in 0..subjects.len() {
                 let index = (turn + round) % subjects.len();
-                let subject = &subjects[index];
+                let subject = &mut subjects[index];
                 if subject.is_floor() && !case.has_floor() {
                     continue;
                 }
                 let (number, rounds) = (round + 1, plan.rounds);
-                let (case_name, name) = (case.name, subject.name());
+                let (case_name, name) = (case.name, subject.name().to_owned());
                 let doing = format!("round {number} of {rounds}: {case_name}, {name}");
                 let found = kept.one(&doing, || measure::measure(plan, case, subject));
                 for (measure, value) in found.into_iter().flatten() {

@@ -1,5 +1,7 @@
 //! What the clients print.
 
+use serde_json::Value;
+
 /// Requests, the time they took, and two quantiles of the latency in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Printed {
@@ -78,6 +80,57 @@ pub(super) fn sockperf(text: &str) -> Option<Printed> {
     })
 }
 
+/// Messages a second that sockperf's throughput prints.
+pub(super) fn sockperf_stream(text: &str) -> Option<f64> {
+    let rest = text.split_once("Message Rate is ")?.1;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// Transactions that pgbench prints, and how long those took that are in its logs: a line each, of which the third word
+/// is the time in microseconds.
+pub(super) fn pgbench(text: &str, transactions: &str) -> Option<(f64, Printed)> {
+    let after = |start: &str| -> Option<f64> {
+        let rest = text.lines().find_map(|line| line.strip_prefix(start))?;
+        // Of a number of transactions that was asked for it says both.
+        rest.split([' ', '/']).next()?.parse().ok()
+    };
+    let took = transactions.lines().map(|line| {
+        let time = line.split_whitespace().nth(2)?;
+        time.parse::<f64>().ok()
+    });
+    let mut took = took.collect::<Option<Vec<f64>>>()?;
+    took.sort_unstable_by(f64::total_cmp);
+    let quantile = |hundredths: usize| took.get(took.len() * hundredths / 100).copied();
+    let read = Printed {
+        rate: after("tps = ")?,
+        median: quantile(50)?,
+        high: quantile(99)?,
+    };
+    Some((after("number of transactions actually processed: ")?, read))
+}
+
+/// Round trips that our program for ZeroMQ prints, and how long they took.
+pub(super) fn zeromq(text: &str) -> Option<(f64, Printed)> {
+    let said: Value = serde_json::from_str(text).ok()?;
+    let number = |name: &str| said[name].as_f64();
+    let read = Printed {
+        rate: 1e6 / (2.0 * number("one_way_us")?),
+        median: number("median_us")?,
+        high: number("high_us")?,
+    };
+    Some((number("trips")?, read))
+}
+
+/// Bytes that were received, and bits a second, in what iperf3 prints as JSON.
+pub(super) fn iperf(text: &str) -> Option<(f64, f64)> {
+    let said: Value = serde_json::from_str(text).ok()?;
+    let received = &said["end"]["sum_received"];
+    Some((
+        received["bytes"].as_f64()?,
+        received["bits_per_second"].as_f64()?,
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +172,51 @@ mod tests {
                     sockperf: ---> percentile 50.000 =   20.25\n";
         let read = sockperf(text).unwrap();
         assert_eq!((read.rate, read.median, read.high), (3999.5, 40.5, 81.0));
+    }
+
+    #[test]
+    fn what_sockperf_prints_of_a_stream_is_read() {
+        let text = "sockperf: Total of 226165 messages sent in 1.000 sec\n\n\
+                    sockperf: Summary: Message Rate is 226054 [msg/sec]\n\
+                    sockperf: Summary: BandWidth is 13.797 MBps (110.378 Mbps)\n";
+        assert_eq!(sockperf_stream(text), Some(226_054.0));
+        assert_eq!(sockperf_stream("sockperf: ERROR"), None);
+    }
+
+    #[test]
+    fn what_pgbench_prints_and_notes_is_read() {
+        let text = "number of transactions actually processed: 12345\n\
+                    number of failed transactions: 0 (0.000%)\nlatency average = 0.081 ms\n\
+                    tps = 12345.678901 (without initial connection time)\n";
+        let lines: String = (0..100)
+            .map(|time| format!("0 7 {time} 0 1700000000 5\n"))
+            .collect();
+        let (transactions, read) = pgbench(text, &lines).unwrap();
+        assert_eq!(transactions, 12_345.0);
+        assert_eq!(
+            (read.rate, read.median, read.high),
+            (12_345.678901, 50.0, 99.0)
+        );
+        assert_eq!(pgbench(text, ""), None);
+        assert_eq!(pgbench("pgbench: error", &lines), None);
+        let both = text.replace("12345\n", "12345/12345\n");
+        assert_eq!(pgbench(&both, &lines).unwrap().0, 12_345.0);
+    }
+
+    #[test]
+    fn what_our_program_for_zeromq_prints_is_read() {
+        let text = "{\"one_way_us\": 20.000000, \"trips\": 25000, \"median_us\": 38.5, \"high_us\": 90.25}\n";
+        let (trips, read) = zeromq(text).unwrap();
+        assert_eq!((trips, read.rate), (25_000.0, 25_000.0));
+        assert_eq!((read.median, read.high), (38.5, 90.25));
+        assert_eq!(zeromq("receive: Interrupted"), None);
+    }
+
+    #[test]
+    fn what_iperf_prints_is_read() {
+        let text = "{\"start\": {}, \"end\": {\"sum_sent\": {\"bytes\": 7, \"bits_per_second\": 8.5},\
+                    \"sum_received\": {\"bytes\": 1250000, \"bits_per_second\": 10000000.5}}}";
+        assert_eq!(iperf(text), Some((1_250_000.0, 10_000_000.5)));
+        assert_eq!(iperf("{\"error\": \"unable to connect\"}"), None);
     }
 }

@@ -28,6 +28,7 @@ macro_rules! measures {
 
 measures! {
     RATE: "requests" in "1/s";
+    BULK: "throughput" in "Mb/s";
     P50: "latency, median" in "us";
     P99: "latency, 99 %" in "us";
     MACHINE_CPU: "CPU of the machine a request" in "us";

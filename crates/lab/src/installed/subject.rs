@@ -2,13 +2,15 @@
 
 use super::Plan;
 use super::case::FILES;
+use super::servers::{Server, Started};
 use crate::nginx::Nginx;
 use crate::outboard::Outboard;
+use crate::postgres;
 use crate::process::{Process, Program};
-use crate::tool;
+use crate::programs::find;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,20 +24,12 @@ pub(crate) const ENGINE: &str = "engine";
 pub(crate) const ADAPTIVE: &str = "adaptive";
 /// Its settings.
 const PLACES: &str = "placement = \"adaptive\"\n";
-/// redis-server's port.
-pub(super) const REDIS: u16 = 6379;
-/// memcached's port.
-pub(super) const MEMCACHED: u16 = 11_211;
-/// sockperf's port.
-pub(super) const PING_PONG: u16 = 7007;
-
 pub(crate) struct Subject {
     name: String,
     floor: Option<Process>,
     nginx: Option<Nginx>,
-    redis: Option<Process>,
-    memcached: Option<Process>,
-    ping_pong: Option<Process>,
+    /// Those beside nginx, each since somebody wanted something of it.
+    servers: BTreeMap<Server, Started>,
     engine: Option<(Outboard, Process)>,
     // Last: it must outlive what runs in it.
     world: World,
@@ -97,36 +91,14 @@ impl Subject {
         let bytes: Vec<u8> = (0..largest).map(|at| (at % 251) as u8).collect();
         let site = world.site(&FILES.map(|file| (file.name, &bytes[..file.size])))?;
         let nginx = Nginx::start(&world, outboard, &site, None)?;
-        let mut subject = Self {
+        Ok(Self {
             name,
             floor: None,
             nginx: Some(nginx),
-            redis: None,
-            memcached: None,
-            ping_pong: None,
+            servers: BTreeMap::new(),
             engine,
             world,
-        };
-        let address = Side::Server.ipv4().to_string();
-        if tool::find("redis-server").is_some() {
-            let port = REDIS.to_string();
-            let bind = ["--bind", &address, "--port", &port];
-            let open = ["--save", "", "--protected-mode", "no"];
-            let arguments = [bind, open].concat();
-            subject.redis = Some(subject.server("redis-server", &arguments, REDIS)?);
-        }
-        if tool::find("memcached").is_some() {
-            let port = MEMCACHED.to_string();
-            // Whoever is root has to say so; and nobody asks by UDP.
-            let arguments = ["-u", "root", "-U", "0", "-l", &address, "-p", &port];
-            subject.memcached = Some(subject.server("memcached", &arguments, MEMCACHED)?);
-        }
-        if tool::find("sockperf").is_some() {
-            let port = PING_PONG.to_string();
-            let arguments = ["server", "--tcp", "-i", &address, "-p", &port];
-            subject.ping_pong = Some(subject.server("sockperf", &arguments, PING_PONG)?);
-        }
-        Ok(subject)
+        })
     }
 
     /// The stateless responder where nginx would be.
@@ -139,31 +111,60 @@ impl Subject {
             name: "floor".into(),
             floor: Some(responder),
             nginx: None,
-            redis: None,
-            memcached: None,
-            ping_pong: None,
+            servers: BTreeMap::new(),
             engine: None,
             world,
         })
     }
 
-    fn server(&self, name: &str, arguments: &[&str], port: u16) -> Result<Process> {
+    /// Starts a server, unless it has been.
+    ///
+    /// # Errors
+    /// It does not start, or what it is asked for cannot be put there.
+    pub(super) fn start(&mut self, server: Server) -> Result<()> {
+        if !self.servers.contains_key(&server) {
+            let started = self.started(server)?;
+            self.servers.insert(server, started);
+        }
+        Ok(())
+    }
+
+    fn started(&self, server: Server) -> Result<Started> {
+        let (world, name) = (&self.world, server.name());
+        let directory = world.scratch().join(name);
+        // What an attempt has left that failed is in the way.
+        if directory.exists() {
+            std::fs::remove_dir_all(&directory)?;
+        }
+        std::fs::create_dir_all(&directory)?;
+        let behind = match server {
+            Server::Haproxy => Some(Nginx::start_behind(world, &directory)?),
+            _ => None,
+        };
+        let command = server.command(world, &directory)?;
+        let (program, arguments) = command.split_first().context("no command")?;
         let outboard = self.engine.as_ref().map(|(outboard, _)| outboard);
         let program: Program = match outboard {
-            Some(outboard) => outboard.on_engine(&self.world, name),
-            None => self.world.program(Side::Server, name),
+            Some(outboard) => outboard.on_engine(world, program),
+            None => world.program(Side::Server, program),
         };
-        let mut process = program
-            .args(arguments)
-            .log(self.world.scratch().join(format!("{name}.log")))
-            .start()?;
-        let address: SocketAddr = (Side::Server.ipv4(), port).into();
-        let is_up = || self.world.is_reached(address);
+        let log = directory.join("output.log");
+        let mut process = program.args(arguments).log(&log).start()?;
+        let is_up = || server.is_up(world, &log);
         match outboard {
-            Some(outboard) => outboard.wait_until_taken(&mut process, STARTING, port, is_up)?,
+            Some(outboard) => {
+                outboard.wait_until_taken(&mut process, STARTING, server.port(), is_up)?;
+            }
             None => process.wait_until(STARTING, is_up)?,
         }
-        Ok(process)
+        if server == Server::Postgres {
+            pgbench(world)?.args(["-i", "-q", "postgres"]).output()?;
+        }
+        Ok(Started {
+            process,
+            behind,
+            directory,
+        })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -184,27 +185,49 @@ impl Subject {
     }
 
     /// The process that serves HTTP.
-    pub(super) fn http(&self) -> Option<u32> {
+    fn http(&self) -> Option<u32> {
         self.nginx.as_ref().map(Nginx::worker)
     }
 
-    /// The process of redis.
-    pub(super) fn redis(&self) -> Option<u32> {
-        self.redis.as_ref().map(Process::id)
+    /// The process that answers: a server, or that of HTTP.
+    pub(super) fn server(&self, server: Option<Server>) -> Option<u32> {
+        match server {
+            Some(server) => self.servers.get(&server).map(|it| it.process.id()),
+            None => self.http(),
+        }
     }
 
-    /// The process of memcached.
-    pub(super) fn memcached(&self) -> Option<u32> {
-        self.memcached.as_ref().map(Process::id)
+    /// What stands behind a server that passes requests on.
+    pub(super) fn behind(&self, server: Option<Server>) -> Option<u32> {
+        let started = self.servers.get(&server?)?;
+        started.behind.as_ref().map(Nginx::worker)
     }
 
-    /// The process of sockperf.
-    pub(super) fn ping_pong(&self) -> Option<u32> {
-        self.ping_pong.as_ref().map(Process::id)
+    /// Where a server has its files.
+    ///
+    /// # Errors
+    /// It was not started.
+    pub(super) fn directory(&self, server: Server) -> Result<&Path> {
+        let started = self.servers.get(&server);
+        let started = started.with_context(|| format!("{} was not started", server.name()))?;
+        Ok(&started.directory)
     }
 
     /// The engine's process.
     pub(super) fn engine(&self) -> Option<u32> {
         self.engine.as_ref().map(|(_, process)| process.id())
     }
+}
+
+/// A pgbench that asks the server's PostgreSQL from the client's side.
+///
+/// # Errors
+/// It is not installed.
+pub(super) fn pgbench(world: &World) -> Result<Program> {
+    let program = find(postgres::PGBENCH).context("pgbench is not installed")?;
+    Ok(world
+        .program(Side::Client, program)
+        .args(["-h", &Side::Server.ipv4().to_string()])
+        .args(["-p", &Server::Postgres.port().to_string()])
+        .args(["-U", "postgres"]))
 }

@@ -19,6 +19,7 @@ mod trial;
 
 use line::Line;
 pub use report::Report;
+pub(crate) use subject::find;
 
 use anyhow::{Result, bail};
 use std::path::PathBuf;

@@ -34,6 +34,34 @@ pub fn run_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
+/// The time that process `pid` and its children have been running, those included that have ended, if it has waited for
+/// them: of these in steps of ten milliseconds, in all. A server may have a process for each client.
+///
+/// # Errors
+/// It is no more.
+pub fn family_time(pid: u32) -> Result<Duration> {
+    const TRIES: usize = 3;
+    let ended = || -> Result<u64> {
+        let file = format!("/proc/{pid}/stat");
+        let text = std::fs::read_to_string(file).with_context(|| format!("no process {pid}"))?;
+        Ok(ticks_in(&text)?[2..].iter().sum())
+    };
+    let mut before = ended()?;
+    for _ in 0..TRIES {
+        // One may end between the listing and the look; then it is among those that have ended.
+        let alive: Duration = children(pid)
+            .into_iter()
+            .filter_map(|child| run_time(child).ok())
+            .sum();
+        let now = ended()?;
+        if now == before {
+            return Ok(run_time(pid)? + alive + time(now));
+        }
+        before = now;
+    }
+    anyhow::bail!("the children of process {pid} come and go too fast to be counted")
+}
+
 /// How often threads of process `pid` were switched away from, by their own will or not
 /// (`/proc/PID/task/*/status`). Threads that have ended are not in it.
 pub fn switches(pid: u32) -> u64 {
@@ -52,12 +80,18 @@ pub fn switches(pid: u32) -> u64 {
 /// milliseconds (`/proc/self/stat`).
 pub fn own_time() -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    Ok(time(ticks_in(&text)?.iter().sum()))
+}
+
+/// Ticks in a text of `/proc/PID/stat`: in programs and in the kernel, of the process, and then of its children that
+/// have ended.
+fn ticks_in(text: &str) -> Result<[u64; 4]> {
     // The second field is a name in parentheses, which may have blanks in it.
     let fields = text.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(4);
     let ticks = ticks.map(str::parse::<u64>).collect::<Result<Vec<_>, _>>();
-    let ticks = ticks.context("/proc/self/stat is not what it was")?;
-    Ok(time(ticks.iter().sum()))
+    let ticks = ticks.ok().and_then(|ticks| ticks.try_into().ok());
+    ticks.context("/proc/PID/stat is not what it was")
 }
 
 /// The children of process `pid`.
@@ -101,7 +135,8 @@ pub fn descriptors(pid: u32) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{own_time, run_time, switches};
+    use super::{family_time, own_time, run_time, switches};
+    use crate::process::Program;
     use std::time::{Duration, Instant};
 
     #[test]
@@ -126,6 +161,28 @@ mod tests {
             assert!(child.unwrap().success());
             assert!(started.elapsed() < Duration::from_secs(60), "no time");
         }
+    }
+
+    /// A shell whose children count: what they did stays when they have ended.
+    #[test]
+    fn what_children_did_counts_while_they_run_and_when_they_have_ended() {
+        let count = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+        let parent = format!("while :; do sh -c '{count}'; done");
+        // It ends with this test, however that ends.
+        let shell = Program::new("sh").args(["-c", &parent]).start().unwrap();
+        let id = shell.id();
+        let started = Instant::now();
+        let enough = Duration::from_millis(50);
+        loop {
+            // Its own time is next to nothing.
+            let (own, all) = (run_time(id), family_time(id));
+            if all.is_ok_and(|all| all > own.unwrap() + enough) {
+                break;
+            }
+            assert!(started.elapsed() < Duration::from_secs(60), "no time");
+        }
+        shell.kill().unwrap();
+        assert!(family_time(id).is_err(), "it is no more");
     }
 
     /// A process of one thread: where threads come and go, what they did goes with them.

@@ -9,12 +9,17 @@ const SOURCE: &str = include_str!("zeromq.c");
 /// What [`compile`] needs.
 pub const NEEDS: [&str; 2] = ["cc", "/usr/include/zmq.h"];
 
+/// Where [`compile`] puts it.
+pub fn program(directory: &Path) -> PathBuf {
+    directory.join("zeromq")
+}
+
 /// Compiles the one program that is all of them, into `directory`.
 ///
 /// # Errors
 /// There is no compiler, or no libzmq.
 pub fn compile(directory: &Path) -> Result<PathBuf> {
-    let (text, program) = (directory.join("zeromq.c"), directory.join("zeromq"));
+    let (text, program) = (directory.join("zeromq.c"), program(directory));
     std::fs::write(&text, SOURCE)?;
     Program::new("cc")
         .args(["-O2", "-o"])

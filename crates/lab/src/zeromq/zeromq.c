@@ -55,27 +55,44 @@ static void answer(const char *at)
 	}
 }
 
-/* remote_lat: half of the mean round trip. */
+static int shorter(const void *one, const void *other)
+{
+	double first = *(const double *)one, second = *(const double *)other;
+
+	return (first > second) - (first < second);
+}
+
+/* remote_lat: half of the mean round trip; and of whole round trips the median and the 99th percentile. */
 static void ask(const char *at, size_t size, double seconds)
 {
 	void *socket = opened(ZMQ_REQ, NULL, at);
-	double began = 0, passed = 0;
-	long trips = -WARM_UP;
+	double began = 0, passed = 0, last = 0, *took = NULL;
+	long trips = -WARM_UP, room = 0;
 	zmq_msg_t message;
 
 	good(zmq_msg_init_size(&message, size), "message");
 	memset(zmq_msg_data(&message), 7, size);
 	while (trips < 0 || passed < seconds) {
 		if (!trips)
-			began = now();
+			began = last = now();
 		good(zmq_msg_send(&message, socket, 0), "send");
 		if ((size_t)good(zmq_msg_recv(&message, socket, 0), "receive") != size)
 			exit(2);
-		if (++trips > 0)
-			passed = now() - began;
+		if (++trips <= 0)
+			continue;
+		if (trips > room) {
+			took = realloc(took, (room = 2 * trips + 1024) * sizeof(*took));
+			good(took ? 0 : -1, "memory");
+		}
+		took[trips - 1] = now() - last;
+		last += took[trips - 1];
+		passed = last - began;
 	}
-	printf("{\"one_way_us\": %f, \"trips\": %ld}\n", 1e6 * passed / trips / 2, trips);
+	qsort(took, trips, sizeof(*took), shorter);
+	printf("{\"one_way_us\": %f, \"trips\": %ld, \"median_us\": %f, \"high_us\": %f}\n",
+	       1e6 * passed / trips / 2, trips, 1e6 * took[trips / 2], 1e6 * took[trips * 99 / 100]);
 	zmq_close(socket);
+	free(took);
 }
 
 /* Sends what standard input has, and prints what comes back. */

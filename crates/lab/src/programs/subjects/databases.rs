@@ -4,33 +4,12 @@ use super::super::clients::Client;
 use super::super::place::{PORT, Place};
 use super::super::serving::Reload;
 use super::super::subject::{Clients, Subject};
-use crate::tool;
+use crate::{postgres, tool};
 use anyhow::Result;
 use rustix::process::Signal;
-use std::fs::OpenOptions;
-use std::io::Write;
-
-/// Puts the words in front that make a program another user's. PostgreSQL refuses to be root's.
-const AS_POSTGRES: &str = "setpriv --reuid=postgres --regid=postgres --init-groups --";
 
 fn postgresql(place: &Place) -> Result<Vec<String>> {
-    let data = place.path("data");
-    tool::run(&format!("install -d -o postgres -g postgres -m 700 {data}"))?;
-    let initdb = place.program.with_file_name("initdb");
-    tool::run(&format!(
-        "{AS_POSTGRES} {} -D {data} -A trust -E UTF8 --locale=C.UTF-8 --no-sync",
-        initdb.display()
-    ))?;
-    let mut rules = OpenOptions::new()
-        .append(true)
-        .open(format!("{data}/pg_hba.conf"))?;
-    writeln!(rules, "host all all all trust")?;
-    let server = place.program.display();
-    let line = format!(
-        "{AS_POSTGRES} {server} -D {data} -p {PORT} -c listen_addresses=0.0.0.0 -c max_connections=300 \
-         -c unix_socket_directories={data} -c fsync=off"
-    );
-    Ok(line.split_whitespace().map(str::to_owned).collect())
+    postgres::prepare(&place.program, &place.directory.join("data"), PORT)
 }
 
 /// A table of text, filled and read back in one session.
@@ -82,11 +61,8 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         name: "PostgreSQL, pgbench",
         packages: "postgresql postgresql-client",
-        program: "/usr/lib/postgresql/*/bin/postgres",
-        also: &[
-            "/usr/lib/postgresql/*/bin/psql",
-            "/usr/lib/postgresql/*/bin/pgbench",
-        ],
+        program: postgres::SERVER,
+        also: &["/usr/lib/postgresql/*/bin/psql", postgres::PGBENCH],
         command: postgresql,
         clients: Clients::Run(&PSQL),
         reload: Some(Reload::Signal(Signal::HUP)),
