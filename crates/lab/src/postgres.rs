@@ -36,7 +36,7 @@ pub fn prepare(server: &Path, data: &Path, port: u16) -> Result<Vec<String>> {
     writeln!(rules, "host all all all trust")?;
     let line = format!(
         "{AS_POSTGRES} {} -D {shown} -p {port} -c listen_addresses=0.0.0.0 -c max_connections=300 \
-         -c unix_socket_directories={shown} -c fsync=off",
+         -c unix_socket_directories={shown} -c dynamic_shared_memory_type=mmap -c fsync=off",
         server.display()
     );
     Ok(line.split_whitespace().map(str::to_owned).collect())

@@ -11,6 +11,7 @@ use crate::nginx::PORT;
 use crate::world::Side;
 use crate::{apache, tool};
 use anyhow::{Context, Result};
+use std::path::Path;
 
 pub const ENTRY: Entry = Entry {
     name: "large-file",
@@ -137,24 +138,44 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-/// Those of the stacks, and that of the reference if there is one.
-struct LargeFile(Vec<Bed>);
+/// Those of the stacks, and that of the reference once it is measured: whoever measures the others needs no Apache
+/// that starts.
+struct LargeFile {
+    setup: Setup,
+    stacks: Vec<Bed>,
+    reference: Option<Bed>,
+}
+
+fn fill(site: &Path) -> Result<()> {
+    write_file(&site.join(&PATH[1..]), SIZE)
+}
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let fill = |site: &std::path::Path| write_file(&site.join(&PATH[1..]), SIZE);
-    let mut beds = Bed::both(setup, fill)?;
-    if tool::find(apache::PROGRAM).is_some() {
-        beds.push(Bed::bare(setup, STACKS[0])?.serving_by_apache(fill)?);
+    Ok(Box::new(LargeFile {
+        setup: setup.clone(),
+        stacks: Bed::both(setup, fill)?,
+        reference: None,
+    }))
+}
+
+impl LargeFile {
+    fn bed(&mut self, subject: &str) -> Result<&Bed> {
+        if subject != REFERENCE {
+            let index = STACKS.into_iter().position(|name| name == subject);
+            let bed = index.and_then(|index| self.stacks.get(index));
+            return bed.with_context(|| format!("there is no {subject}"));
+        }
+        if self.reference.is_none() {
+            let bed = Bed::bare(&self.setup, STACKS[0])?;
+            self.reference = Some(bed.serving_by_apache(fill)?);
+        }
+        self.reference.as_ref().context("it has just been started")
     }
-    Ok(Box::new(LargeFile(beds)))
 }
 
 impl Bench for LargeFile {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let mut subjects = STACKS.into_iter().chain([REFERENCE]);
-        let index = subjects.position(|name| name == at.subject);
-        let bed = index.and_then(|index| self.0.get(index));
-        let bed = bed.with_context(|| format!("there is no {}", at.subject))?;
+        let bed = self.bed(at.subject)?;
         let rate = at.number(RATE)?;
         let asked = Asked {
             path: PATH,

@@ -1,7 +1,7 @@
 //! What the measurements say: estimates with intervals, which of the source's findings hold, and
 //! what makes a run doubtful.
 
-use super::declaration::{Bound, Claim, Experiment};
+use super::declaration::{Bound, Claim, Experiment, Measure};
 use super::directory::{Directory, Record};
 use super::order::{Cell, cells};
 use super::rules::End;
@@ -345,10 +345,14 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
             worst(|record| record.conditions.stood_still)
         ));
     }
-    if let Some(first) = experiment.measures.first() {
+    // Each by the first measure that it has: a stream has no latency.
+    for (at, measure) in experiment.measures.iter().enumerate() {
+        let earlier = &experiment.measures[..at];
         let wide = found.iter().filter(|found| {
-            let value = found.values.get(&first.name);
-            value.is_some_and(|value| value.rounds > 1 && value.reach() > DISAGREE)
+            let value = found.values.get(&measure.name);
+            let is_wide = value.is_some_and(|value| value.rounds > 1 && value.reach() > DISAGREE);
+            let has = |measure: &Measure| found.values.contains_key(&measure.name);
+            is_wide && !earlier.iter().any(has)
         });
         let wide: Vec<&Cell> = wide.map(|found| &found.cell).collect();
         if !wide.is_empty() {
@@ -356,7 +360,7 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
                 "Rounds disagree by more than {:.0} % about {} in {} of {} combinations, among them: \
                  {}.",
                 DISAGREE * 100.0,
-                first.name,
+                measure.name,
                 wide.len(),
                 all,
                 some(experiment, wide.iter().copied())

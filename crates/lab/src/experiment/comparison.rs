@@ -2,6 +2,7 @@
 
 use super::analysis::{Interval, analyse, values};
 use super::apart::apart;
+use super::declaration::Measure;
 use super::directory::Directory;
 use super::order::{Cell, cells};
 use crate::statistics::median;
@@ -57,7 +58,12 @@ fn beside([first, second]: [&Directory; 2]) -> Option<String> {
     let mut is_empty = true;
     let mut table = Table::new(["", "first", "second", "", "second / first", ""]);
     table.left(3);
-    for measure in &experiment.measures {
+    // One that is in another unit now is another measure, and `apart` names it.
+    let is_in_both = |measure: &&Measure| {
+        let same = |other: &Measure| (&other.name, &other.unit) == (&measure.name, &measure.unit);
+        other.measures.iter().any(same)
+    };
+    for measure in experiment.measures.iter().filter(is_in_both) {
         let mut heading = Some(&measure.name);
         for cell in cells(experiment) {
             let name = cell.describe(experiment);

@@ -60,7 +60,9 @@ impl Header {
         let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
         for name in names {
             let (one, other) = (&self.settings[name], &settings[name]);
-            if one != other {
+            if one.is_null() {
+                found.push(format!("{name}: not known of when it was begun"));
+            } else if one != other {
                 found.push(format!("{name}: {one}, then {other}"));
             }
         }

@@ -63,14 +63,23 @@ pub fn summary(directory: &Directory, analysis: &Analysis) -> String {
         text += &super::beside::words(experiment, &curves);
         text.push('\n');
     }
-    let first = experiment.measures.first();
-    let table = first.and_then(|first| measured(directory, analysis, &first.name));
-    if let (Some(first), Some(Part::Table { head, rows })) = (first, table) {
-        let mut table = Table::new(head);
-        for row in rows {
-            table.row(row);
+    // As many measures as it takes for each combination to have one: a stream has no latency.
+    let mut told: Vec<&Cell> = Vec::new();
+    for measure in &experiment.measures {
+        let has = analysis.found.iter();
+        let has = has.filter(|found| found.values.contains_key(&measure.name));
+        let cells: Vec<&Cell> = has.map(|found| &found.cell).collect();
+        if cells.iter().all(|cell| told.contains(cell)) {
+            continue;
         }
-        text += &format!("\n{}, {}\n{table}", first.name, first.unit);
+        told.extend(cells);
+        if let Some(Part::Table { head, rows }) = measured(directory, analysis, &measure.name) {
+            let mut table = Table::new(head);
+            for row in rows {
+                table.row(row);
+            }
+            text += &format!("\n{}, {}\n{table}", measure.name, measure.unit);
+        }
     }
     text
 }

@@ -7,7 +7,9 @@ use crate::programs::find;
 use crate::world::{Side, World};
 use crate::zeromq;
 use anyhow::{Context, Result};
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A server beside nginx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,6 +153,22 @@ pub(super) struct Started {
     pub behind: Option<Nginx>,
     /// Where it has its files.
     pub directory: PathBuf,
+    /// By what it ends in order, where it leaves something behind otherwise.
+    pub ends_by: Option<Signal>,
+}
+
+/// How long it may take to end in order.
+const ENDING: Duration = Duration::from_secs(10);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(signal) = self.ends_by
+            && self.process.signal(signal).is_ok()
+        {
+            // Whoever does not end is killed.
+            let _ = self.process.wait(ENDING);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::process::{Process, Program};
 use crate::programs::find;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -164,6 +165,8 @@ impl Subject {
             process,
             behind,
             directory,
+            // PostgreSQL has a piece of shared memory that outlives it. This one ends its clients, too.
+            ends_by: (server == Server::Postgres).then_some(Signal::INT),
         })
     }
 
