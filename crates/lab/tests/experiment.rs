@@ -632,7 +632,7 @@ fn a_run_that_goes_on_with_something_else_says_so() {
     let expected = [
         "outboard: 0.0.0 (test), then 0.0.1",
         "cores: 2, then 4",
-        "log: null, then \"x\"",
+        "log: nothing was noted, then \"x\"",
     ];
     assert_eq!(found, expected);
     directory.change(found[1].clone()).unwrap();

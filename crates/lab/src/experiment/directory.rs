@@ -60,11 +60,13 @@ impl Header {
         let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
         for name in names {
             let (one, other) = (&self.settings[name], &settings[name]);
-            if one.is_null() {
-                found.push(format!("{name}: not known of when it was begun"));
-            } else if one != other {
-                found.push(format!("{name}: {one}, then {other}"));
+            if one == other {
+                continue;
             }
+            found.push(match one.is_null() {
+                true => format!("{name}: nothing was noted, then {other}"),
+                false => format!("{name}: {one}, then {other}"),
+            });
         }
         found
     }

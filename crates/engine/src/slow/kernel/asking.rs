@@ -225,10 +225,7 @@ impl Asking {
                         }
                         Err(Unanswered) if again.len() < ROOM => again.push_back(question),
                         Err(Unanswered) => {
-                            tracing::warn!(
-                                ?question,
-                                "the kernel has not answered; it is not asked again"
-                            );
+                            tracing::warn!("too much waits to be asked of the kernel again: one question is dropped");
                         }
                     }
                     // Who found no room hears that there is some again, answer or not. Full is rung.
