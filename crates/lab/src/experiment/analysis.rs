@@ -1,7 +1,7 @@
 //! What the measurements say: estimates with intervals, which of the source's findings hold, and
 //! what makes a run doubtful.
 
-use super::declaration::{Bound, Claim, Experiment, Measure};
+use super::declaration::{Bound, Claim, Experiment};
 use super::directory::{Directory, Record};
 use super::order::{Cell, cells};
 use super::rules::End;
@@ -345,14 +345,12 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
             worst(|record| record.conditions.stood_still)
         ));
     }
-    // Each by the first measure that it has: a stream has no latency.
-    for (at, measure) in experiment.measures.iter().enumerate() {
-        let earlier = &experiment.measures[..at];
+    for measure in &experiment.measures {
         let wide = found.iter().filter(|found| {
-            let value = found.values.get(&measure.name);
-            let is_wide = value.is_some_and(|value| value.rounds > 1 && value.reach() > DISAGREE);
-            let has = |measure: &Measure| found.values.contains_key(&measure.name);
-            is_wide && !earlier.iter().any(has)
+            let judged = experiment.judged_by(&found.values);
+            judged.is_some_and(|(by, value)| {
+                by.name == measure.name && value.rounds > 1 && value.reach() > DISAGREE
+            })
         });
         let wide: Vec<&Cell> = wide.map(|found| &found.cell).collect();
         if !wide.is_empty() {

@@ -2,6 +2,7 @@
 //! of them when the experiment has changed.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// An experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -295,6 +296,16 @@ impl Experiment {
     /// The measure called `name`.
     pub fn measure(&self, name: &str) -> Option<&Measure> {
         self.measures.iter().find(|measure| measure.name == name)
+    }
+
+    /// What a combination with these values is judged by: the first measure that it has, with its value. A stream has
+    /// no latency, say.
+    pub fn judged_by<'a, T>(
+        &'a self,
+        values: &'a BTreeMap<String, T>,
+    ) -> Option<(&'a Measure, &'a T)> {
+        let mut measures = self.measures.iter();
+        measures.find_map(|measure| Some((measure, values.get(&measure.name)?)))
     }
 
     /// What is wrong with it: names that nothing has, axes without levels. Nothing, if it is right.

@@ -63,16 +63,15 @@ pub fn summary(directory: &Directory, analysis: &Analysis) -> String {
         text += &super::beside::words(experiment, &curves);
         text.push('\n');
     }
-    // As many measures as it takes for each combination to have one: a stream has no latency.
-    let mut told: Vec<&Cell> = Vec::new();
+    // Only what some combination is judged by.
     for measure in &experiment.measures {
-        let has = analysis.found.iter();
-        let has = has.filter(|found| found.values.contains_key(&measure.name));
-        let cells: Vec<&Cell> = has.map(|found| &found.cell).collect();
-        if cells.iter().all(|cell| told.contains(cell)) {
+        let mut judged = analysis
+            .found
+            .iter()
+            .filter_map(|found| experiment.judged_by(&found.values));
+        if !judged.any(|(by, _)| by.name == measure.name) {
             continue;
         }
-        told.extend(cells);
         if let Some(Part::Table { head, rows }) = measured(directory, analysis, &measure.name) {
             let mut table = Table::new(head);
             for row in rows {

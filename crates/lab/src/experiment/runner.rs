@@ -161,14 +161,10 @@ impl State {
     fn add(&mut self, directory: &Directory, record: &Record) {
         let cell = record.cell.clone();
         self.made.insert((record.round, cell.clone()));
-        let mut measures = directory.header().experiment.measures.iter();
-        // What has not the first measure, as a stream has no latency, is settled by the first that it has.
-        let value = record
-            .sample
-            .as_ref()
-            .and_then(|sample| measures.find_map(|measure| sample.values.get(&measure.name)));
-        match value {
-            Some(value) => {
+        let experiment = &directory.header().experiment;
+        let sample = record.sample.as_ref();
+        match sample.and_then(|sample| experiment.judged_by(&sample.values)) {
+            Some((_, value)) => {
                 self.values.entry(cell.clone()).or_default().push(*value);
                 self.failures.remove(&cell);
             }
