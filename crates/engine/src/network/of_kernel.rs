@@ -154,19 +154,11 @@ impl<S: Steer> KernelNetwork<S> {
 
     /// What was asked before, and is answered now.
     fn take_answers(&mut self, each: &mut dyn FnMut(NetworkChange)) {
-        let mut others = Vec::new();
-        let Asked::Aside(asking) = &self.asked else {
-            return;
-        };
-        asking.answers(|answer| match answer {
-            Answer::Neighbour(change, as_of) => each(NetworkChange::Answer(
-                change.address,
-                change.knowledge,
-                as_of,
-            )),
-            other => others.push(other),
-        });
-        for answer in others {
+        let mut answers = Vec::new();
+        if let Asked::Aside(asking) = &self.asked {
+            asking.answers(|answer| answers.push(answer));
+        }
+        for answer in answers {
             self.answered(answer, each);
         }
         for question in core::mem::take(&mut self.missed) {

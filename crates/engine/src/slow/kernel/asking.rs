@@ -318,20 +318,25 @@ mod tests {
         let asking = Asking::of(Busy(false)).expect("a thread");
         asking.ask(Question::Addresses(7)).expect("room");
         let mut answered = Vec::new();
+        // The first word is that there is room again.
+        while answered.is_empty() {
+            assert!(has_news(&asking));
+            asking.answers(|answer| answered.push(answer));
+        }
+        assert_eq!(answered, [Answer::Addresses(7, Vec::new())]);
+    }
+
+    /// Waits for a word of the thread's, for a minute at most.
+    fn has_news(asking: &Asking) -> bool {
+        let mut fds = [rustix::event::PollFd::new(
+            asking,
+            rustix::event::PollFlags::IN,
+        )];
         let limit = rustix::time::Timespec {
             tv_sec: 60,
             tv_nsec: 0,
         };
-        // The first word is that there is room again.
-        while answered.is_empty() {
-            let mut fds = [rustix::event::PollFd::new(
-                &asking,
-                rustix::event::PollFlags::IN,
-            )];
-            assert!(rustix::event::poll(&mut fds, Some(&limit)).expect("polled") > 0);
-            asking.answers(|answer| answered.push(answer));
-        }
-        assert_eq!(answered, [Answer::Addresses(7, Vec::new())]);
+        rustix::event::poll(&mut fds, Some(&limit)).expect("polled") > 0
     }
 
     fn address(last: u8) -> IpAddr {
@@ -362,16 +367,7 @@ mod tests {
         }
         let mut come = 0;
         while come < taken {
-            let mut fds = [rustix::event::PollFd::new(
-                &asking,
-                rustix::event::PollFlags::IN,
-            )];
-            let limit = rustix::time::Timespec {
-                tv_sec: 60,
-                tv_nsec: 0,
-            };
-            let ready = rustix::event::poll(&mut fds, Some(&limit)).expect("polled");
-            assert!(ready > 0, "{come} of {taken}");
+            assert!(has_news(&asking), "{come} of {taken}");
             asking.answers(|answer| {
                 let knowledge = Knowledge::Failed;
                 let address = address((come % 200) as u8);
