@@ -131,6 +131,11 @@ impl Paths {
         self.questions = Questions(QUESTIONS);
     }
 
+    /// How many questions may still be asked in this turn.
+    pub const fn questions_left(&self) -> u32 {
+        self.questions.0
+    }
+
     /// How many destinations are remembered.
     pub fn remembered(&self) -> usize {
         self.known.len()

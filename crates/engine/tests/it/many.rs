@@ -62,3 +62,35 @@ fn the_end_of_a_process_with_many_connections_takes_many_turns() {
     world.attend();
     assert_eq!(world.worker.sessions(), 1);
 }
+
+#[test]
+fn who_is_willing_all_at_once_is_offered_some_in_each_turn() {
+    // Of a queue of 128.
+    const WAITING: usize = 120;
+    const IN_A_TURN: usize = 64;
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    for _ in 0..WAITING {
+        world.peer.connect(world.now, port);
+    }
+    world.settle();
+    host.submit(Submission::Credit {
+        listener,
+        total: WAITING as u32,
+        waits: false,
+    });
+    let (mut offered, mut turns) = (0, 0);
+    while offered < WAITING {
+        assert!(world.worker.turn(world.now), "it goes on");
+        turns += 1;
+        host.collect_and_accept();
+        let now = host.accepted().len();
+        assert!(
+            (1..=IN_A_TURN).contains(&(now - offered)),
+            "{offered}, {now}"
+        );
+        offered = now;
+    }
+    assert_eq!(turns, 2);
+}

@@ -124,6 +124,8 @@ pub struct Session {
     /// Connections that it has, alone or with others, and has not closed: in a tree, which grows by
     /// nodes and not by copying all.
     pub connections: BTreeSet<ConnId>,
+    /// Of those, what it was offered and has not accepted; what it has accepted since may still be here.
+    pub offered: Queue<ConnId>,
     /// How many of them it has with others.
     pub shared: u32,
     /// Forks of the process that the engine was told of.
@@ -180,6 +182,7 @@ impl Session {
             extents: 0,
             files: Files::default(),
             connections: BTreeSet::new(),
+            offered: Queue::new(),
             shared: 0,
             forks: 0,
             peeked: None,

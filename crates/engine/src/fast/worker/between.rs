@@ -14,6 +14,7 @@ use wire::flow::FlowKey;
 
 use super::Worker;
 use super::handover::reads_along;
+use super::room::Until;
 use crate::exchange::WorkerId;
 use crate::fast::connections::Conn;
 use crate::fast::handoff::{Begun, Handed, Handoff, NoRoom, Waiting};
@@ -22,6 +23,8 @@ use crate::stats::Drop;
 
 /// What is taken from other workers in a turn.
 const BUDGET: usize = 256;
+/// And between two looks at the clock.
+const STEP: usize = 32;
 /// How often a connection is passed on because nobody accepts where it came.
 const HOPS: u8 = 4;
 
@@ -29,10 +32,14 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Takes what other workers have handed over; true if there was anything.
     pub(super) fn take_handed(&mut self) -> bool {
         let mut any = false;
-        for _ in 0..BUDGET {
+        let until = Until::taking(self.turn_clock);
+        for count in 0..BUDGET {
             let Some(handoff) = &mut self.handoff else {
                 return false;
             };
+            if count % STEP == STEP - 1 && until.is_over() {
+                break;
+            }
             let Some((from, what)) = handoff.receive() else {
                 break;
             };

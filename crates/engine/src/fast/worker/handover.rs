@@ -26,6 +26,8 @@ use crate::network::Network;
 const UNTOUCHED: Duration = Duration::from_millis(2);
 /// Members that are looked at for one that sleeps.
 const LOOKS: usize = 16;
+/// Connections of a listener that are offered in a turn.
+const AT_ONCE: usize = 64;
 
 /// Whom a connection is offered to.
 #[derive(Clone, Copy)]
@@ -58,27 +60,40 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Offers the connections that wait in a listener to the processes that are willing; of what is left
     /// over, to those at other workers.
     pub(super) fn hand_over(&mut self, number: u32) {
-        self.offer_waiting(number);
-        self.balance(number);
+        // It goes on in the next turn, whatever comes meanwhile.
+        if self.offering.contains(&number) {
+            return;
+        }
+        if self.offer_waiting(number) {
+            self.balance(number);
+        } else {
+            self.offering.push(number);
+        }
     }
 
-    /// Offers the connections that wait in a listener to the processes that are willing.
-    fn offer_waiting(&mut self, number: u32) {
+    /// Offers the connections that wait in a listener to the processes that are willing, as many as a turn does;
+    /// false if there are more.
+    fn offer_waiting(&mut self, number: u32) -> bool {
         let Some(listener) = self.listeners.get_mut(number) else {
-            return;
+            return true;
         };
         let (stack_id, ended) = (listener.id, listener.proofs.is_empty());
         if ended {
             self.turn_away(stack_id);
-            return;
+            return true;
         }
+        let mut offered = 0;
         while self.stack.waiting(stack_id) > 0 {
             let Some(first) = self.choose_member(number) else {
-                return;
+                return true;
             };
+            if offered == AT_ONCE {
+                return false;
+            }
+            offered += 1;
             let since = self.stack.waiting_since(stack_id);
             let Some(conn) = self.stack.accept(stack_id) else {
-                return;
+                return true;
             };
             if !self.offer_to_some(first, conn, number, since) {
                 // Nobody has memory for what it has received: it waits until some is given back.
@@ -91,9 +106,19 @@ impl<D: Device, N: Network> Worker<D, N> {
                     }
                     self.lacking_memory.push(number);
                 }
-                return;
+                return true;
             }
         }
+        true
+    }
+
+    /// Goes on where there was more to offer than in the last turn: true if there was.
+    pub(super) fn go_on_offering(&mut self) -> bool {
+        let goes_on = !self.offering.is_empty();
+        for number in core::mem::take(&mut self.offering) {
+            self.hand_over(number);
+        }
+        goes_on
     }
 
     /// Tries once more where connections wait for memory of the processes, if some was given back
@@ -227,6 +252,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             });
         }
         self.counters.handed += 1;
+        self.note_offered(session, id);
         self.awaits_accept(id);
         true
     }
@@ -242,7 +268,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let name = self.listeners.join(number, session)?;
         if let Some(first) = first {
             // What the only member was offered nobody else could have had until now.
-            let unaccepted = self.unaccepted(first.session, Some(first.number));
+            let unaccepted = self.unaccepted(first.session, first.number);
             let mut offers: Vec<Offer> = unaccepted
                 .into_iter()
                 .map(|conn| Offer {

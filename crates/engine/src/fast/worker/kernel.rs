@@ -123,7 +123,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         for member in listener.members.clone() {
-            for conn in self.unaccepted(member.session, Some(member.number)) {
+            for conn in self.unaccepted(member.session, member.number) {
                 self.retract(&Offer {
                     conn,
                     member: member.number,

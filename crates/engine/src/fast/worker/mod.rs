@@ -66,7 +66,7 @@ use tcp::{Instant, Stack};
 use wire::segment::ChecksumPolicy;
 
 use crate::capture::Captures;
-use crate::clock::CoreTime;
+use crate::clock::{Clock, CoreTime};
 use crate::config::Config;
 use crate::exchange::ToSlow;
 use crate::fast::common::Common;
@@ -90,8 +90,9 @@ use self::orders::Waiting;
 use self::payload::Findings;
 use self::placement::Placement;
 use self::rejections::Rejections;
+use self::room::Until;
 use self::rota::Rota;
-use self::sending::Stride;
+use self::sending::{Portion, Stride};
 use self::sessions::Forks;
 use self::sweep::Sweep;
 use self::tickets::Tickets;
@@ -149,8 +150,9 @@ pub struct Worker<D, N> {
     narrow: Vec<(tcp::ConnId, u16)>,
     /// Connections of which something has left, or was submitted, whose programs mind how much.
     leaving: Vec<tcp::ConnId>,
-    /// How much is sent between two looks at the clock.
+    /// How much is sent between two looks at the clock, and how much of it leaves at a time.
     stride: Stride,
+    portion: Portion,
     /// What sending has found out about files.
     findings: Findings,
     /// What of files is being brought into memory.
@@ -177,12 +179,18 @@ pub struct Worker<D, N> {
     questions: u64,
     /// Listeners whose connections wait for memory of the processes that accept from them.
     lacking_memory: Vec<u32>,
+    /// Listeners that had more to offer than is offered in a turn.
+    offering: Vec<u32>,
     /// Chunks of all sessions that were free when they were last tried.
     lacked_at: u64,
     /// Where the search for something to let go of goes on.
     shed_hand: u32,
     /// The time of this turn.
     now: Instant,
+    /// Begins with each turn.
+    turn_clock: Clock,
+    /// Until when submissions are taken.
+    taking: Until,
     /// How often a page of a session's memory was missing, as far as that was looked at.
     pages_lost: u64,
     /// Sessions that broke the rules in this turn.
@@ -264,6 +272,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             narrow: Vec::new(),
             leaving: Vec::new(),
             stride: Stride::default(),
+            portion: Portion::default(),
             findings: Findings::default(),
             fetches: Fetches::default(),
             starved: Vec::new(),
@@ -277,9 +286,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             rota: Rota::default(),
             questions: 0,
             lacking_memory: Vec::new(),
+            offering: Vec::new(),
             lacked_at: 0,
             shed_hand: 0,
             now: Instant::ZERO,
+            turn_clock: Clock::default(),
+            taking: Until::done(),
             pages_lost: lost::pages_lost(),
             breaches: Vec::new(),
             endings: VecDeque::new(),
@@ -327,8 +339,10 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// One turn at the time `now`; true if there was anything to do.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.now = now;
+        self.turn_clock = self.common.clock.again();
         self.connections.set_now(now);
         self.beat();
+        let goes_on = self.go_on_offering();
         let received = self.receive() | self.receive_local() | self.take_handed();
         self.catch_up_left = order::CATCH_UP;
         let submitted = self.take_submissions();
@@ -345,7 +359,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.end_breached();
         let swept = self.go_on_ending() | self.go_on_sweeping();
         self.counters.turns += 1;
-        let worked = received || submitted || timers || events || sent || told || swept;
+        let worked = goes_on || received || submitted || timers || events || sent || told || swept;
         self.counters.empty_turns += u64::from(!worked);
         worked
     }

@@ -11,6 +11,7 @@
 use netdev::Device;
 
 use super::Worker;
+use super::room::TAKEN;
 use crate::fast::connections::SessionId;
 use crate::network::Network;
 
@@ -44,6 +45,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
             }
             self.catch_up_left -= 1;
+            if self.catch_up_left.is_multiple_of(TAKEN) && self.taking.is_over() {
+                break;
+            }
         }
         for &id in &self.sharers {
             if let Some(session) = self.sessions.get_mut(id)

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::Worker;
 use super::ended::decline;
 use super::order::CATCH_UP;
+use super::room::Until;
 use super::submissions::BUDGET;
 use crate::exchange::{Ask, ClientKey, Order, Refused, SessionKey, Tale, Told};
 use crate::fast::connections::SessionId;
@@ -107,6 +108,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Ok(None);
         };
         self.catch_up_left = CATCH_UP;
+        self.taking = Until::taking(self.common.clock.again());
         self.take_submissions_of(id, left.min(BUDGET)).map(Some)
     }
 

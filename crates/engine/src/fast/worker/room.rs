@@ -6,6 +6,9 @@ use crate::clock::Clock;
 /// kernel as long and longer.
 pub(super) const STEP: usize = 16;
 
+/// Submissions between two looks at the clock.
+pub(super) const TAKEN: usize = 16;
+
 /// Bytes of payload that weigh as much as one more segment.
 const HEAVY: usize = 4096;
 
@@ -33,11 +36,84 @@ impl Room {
     }
 }
 
-/// How long a turn sends, in nanoseconds, and how long it takes submissions: what is begun when that
-/// is over is done, the rest is the next turn's.
-const BUDGET_NS: u64 = 100_000;
+/// Until when a turn takes what others hand to it, and until when it sends, in nanoseconds since it began.
+const TAKES_NS: u64 = 60_000;
+const SENDS_NS: u64 = 100_000;
+/// What each has of a turn that is late.
+const TAKES_LEAST_NS: u64 = 30_000;
+const SENDS_LEAST_NS: u64 = 40_000;
 
-/// Whether what began with this clock has had its time in this turn.
-pub(super) fn is_over(clock: Clock) -> bool {
-    clock.now().as_nanos() >= BUDGET_NS
+/// Until when something goes on in a turn: what is begun when that is over is done, the rest is the next turn's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Until {
+    turn: Clock,
+    own: Clock,
+    /// Since the turn began, and since this did: both must be over. `None`: there is no end.
+    end: Option<(u64, u64)>,
+}
+
+impl Until {
+    /// Takes what others hand to it, in a turn that began with this clock.
+    pub fn taking(turn: Clock) -> Self {
+        Self::within(turn, TAKES_NS, TAKES_LEAST_NS)
+    }
+
+    /// Sends.
+    pub fn sending(turn: Clock) -> Self {
+        Self::within(turn, SENDS_NS, SENDS_LEAST_NS)
+    }
+
+    /// Does all that there is.
+    pub fn done() -> Self {
+        Self {
+            turn: Clock::default(),
+            own: Clock::default(),
+            end: None,
+        }
+    }
+
+    fn within(turn: Clock, end: u64, least: u64) -> Self {
+        Self {
+            turn,
+            own: turn.again(),
+            end: Some((end, least)),
+        }
+    }
+
+    /// Whether it has had its time in this turn.
+    pub fn is_over(&self) -> bool {
+        self.end.is_some_and(|(end, least)| {
+            self.turn.now().as_nanos() >= end && self.own.now().as_nanos() >= least
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn who_begins_late_has_a_little_all_the_same() {
+        let time: &AtomicU64 = Box::leak(Box::default());
+        let turn = Clock::told(time);
+        let at = |ns| time.store(ns, Ordering::Relaxed);
+        let taking = Until::taking(turn);
+        at(TAKES_NS - 1);
+        assert!(!taking.is_over());
+        at(TAKES_NS);
+        assert!(taking.is_over());
+        let sending = Until::sending(turn);
+        at(TAKES_NS + SENDS_LEAST_NS);
+        assert!(sending.is_over(), "it has had as much as the turn");
+        let late = Until::sending(turn);
+        assert!(!late.is_over());
+        at(TAKES_NS + 2 * SENDS_LEAST_NS - 1);
+        assert!(!late.is_over());
+        at(TAKES_NS + 2 * SENDS_LEAST_NS);
+        assert!(late.is_over());
+        at(u64::MAX);
+        assert!(!Until::done().is_over());
+    }
 }

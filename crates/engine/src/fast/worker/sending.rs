@@ -6,19 +6,44 @@
 use netdev::Device;
 
 use super::Worker;
-use super::room::{Room, STEP, is_over};
+use super::room::{Room, STEP, Until};
 use super::transmit::Sink;
-use crate::clock::Clock;
 use crate::network::Network;
 
 /// Emissions in a turn.
 const BUDGET: usize = 256;
-/// Emissions after which they leave, and others are made only if there is time. The kernel's own call takes as
-/// many by default.
-const PORTION: usize = 32;
-/// A portion that left in less, in nanoseconds, costs nothing beside what making it did: the rest of the
+/// Emissions after which they leave, and others are made only if there is time: at most, and at least. The
+/// kernel's own call takes as many as at most by default.
+const MOST: usize = 32;
+const LEAST: usize = 8;
+/// How long a call that makes them leave may take, in nanoseconds.
+const CALL_NS: u64 = 50_000;
+/// An emission that leaves in less, in nanoseconds, costs nothing beside what making it did: the rest of the
 /// turn's may leave at once, by one call.
-const CHEAP_NS: u64 = 10_000;
+const CHEAP_NS: u64 = 300;
+
+/// How many emissions leave by one call, by how long the last ones took.
+#[derive(Debug)]
+pub(super) struct Portion(usize);
+
+impl Default for Portion {
+    fn default() -> Self {
+        Self(MOST)
+    }
+}
+
+impl Portion {
+    /// Follows a call that took so many nanoseconds for so many emissions; whether that is worth to be bounded.
+    fn follow(&mut self, made: usize, took: u64) -> bool {
+        let each = took / made.max(1) as u64;
+        // What few take is the call itself, and whom it wakes.
+        if made >= LEAST || took >= CALL_NS {
+            let fits = CALL_NS.checked_div(each).unwrap_or(u64::MAX);
+            self.0 = usize::try_from(fits).map_or(MOST, |fits| fits.clamp(LEAST, MOST));
+        }
+        each >= CHEAP_NS
+    }
+}
 
 /// How many emissions the next step offers room for, by what the last ones weighed.
 ///
@@ -47,8 +72,8 @@ impl Stride {
 
 /// What a turn has sent.
 struct Sending {
-    /// Began with it.
-    clock: Clock,
+    /// Its time.
+    until: Until,
     /// A step has been made.
     begun: bool,
     /// A step has ended because it was long enough: there may be more to send.
@@ -67,7 +92,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.note_flows();
         self.paths.begin_turn();
         let mut sending = Sending {
-            clock: self.common.clock.again(),
+            until: Until::sending(self.turn_clock),
             begun: false,
             more: false,
             sent: 0,
@@ -92,9 +117,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !self.leaving.is_empty() {
             self.note_departures();
         }
-        if sending.made != 0 {
-            self.let_leave();
-        }
+        self.let_leave(&mut sending);
         if self.captures.is_on() {
             self.captures.flush();
             self.return_captures();
@@ -104,18 +127,14 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// As many emissions as a turn has left, or as many as there is time for; some in any turn.
     fn transmit_for_a_while(&mut self, sending: &mut Sending) {
-        while !sending.begun || sending.sent < BUDGET && !is_over(sending.clock) {
+        while !sending.begun || sending.sent < BUDGET && !sending.until.is_over() {
             sending.begun = true;
-            let (step, is_whole) = self.transmit_once();
+            let (step, is_whole) = self.transmit_once(sending.is_dear);
             sending.sent += step;
             sending.made += step;
             sending.more |= is_whole;
-            if sending.is_dear && sending.made >= PORTION {
-                let began = sending.clock.now();
-                self.let_leave();
-                let took = sending.clock.now().saturating_duration_since(began);
-                sending.is_dear = took.as_nanos() as u64 >= CHEAP_NS;
-                sending.made = 0;
+            if sending.is_dear && sending.made >= self.portion.0 {
+                self.let_leave(sending);
             }
             if !is_whole {
                 break;
@@ -124,9 +143,16 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// What was made leaves.
-    fn let_leave(&mut self) {
+    fn let_leave(&mut self, sending: &mut Sending) {
+        if sending.made == 0 {
+            return;
+        }
         self.core_time.count();
+        let clock = self.common.clock.again();
         self.device.flush();
+        let took = clock.now().as_nanos();
+        sending.is_dear = self.portion.follow(sending.made, took);
+        sending.made = 0;
         if self.trace.is_on() {
             self.trace.handed();
         }
@@ -136,8 +162,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// Sends what there is for one step: how many emissions, and whether it was all that a step sends.
-    fn transmit_once(&mut self) -> (usize, bool) {
-        let budget = self.stride.0;
+    fn transmit_once(&mut self, is_dear: bool) -> (usize, bool) {
+        let portion = if is_dear { self.portion.0 } else { MOST };
+        let budget = self.stride.0.min(portion);
         let mut sink = Sink {
             device: &mut self.device,
             local: self.local.as_mut(),
@@ -156,9 +183,33 @@ impl<D: Device, N: Network> Worker<D, N> {
             hop_limit: self.config.tcp.hop_limit,
             findings: &mut self.findings,
             room: Room(STEP),
+            asked: false,
         };
         let sent = self.stack.poll_transmit(self.now, &mut sink, budget);
         self.stride.follow(sent, &sink.room);
         (sent, sent == budget || sink.room.is_used_up())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_portion_is_what_leaves_in_time() {
+        let mut portion = Portion::default();
+        let mut follow = |made, each: u64| {
+            let is_dear = portion.follow(made, made as u64 * each);
+            (portion.0, is_dear)
+        };
+        assert_eq!(follow(MOST, 1_000), (MOST, true));
+        assert_eq!(follow(MOST, 5_000), (10, true));
+        assert_eq!(follow(10, 20_000), (LEAST, true));
+        // Few say nothing, unless they take as long as many may.
+        assert_eq!(follow(1, 4_000), (LEAST, true));
+        assert_eq!(follow(LEAST, 2_000), (25, true));
+        assert_eq!(follow(2, 30_000), (LEAST, true));
+        assert_eq!(follow(LEAST, 100), (MOST, false));
+        assert_eq!(follow(MOST, 0), (MOST, false));
     }
 }

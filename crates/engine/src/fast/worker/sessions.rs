@@ -12,9 +12,10 @@ use tcp::ConnId;
 
 use super::Worker;
 use super::order::CATCH_UP;
+use super::room::Until;
 use crate::config::shares;
 use crate::exchange::{Inherited, Refused, SessionKey, Tale};
-use crate::fast::connections::SessionId;
+use crate::fast::connections::{Conn, SessionId};
 use crate::fast::family::Who;
 use crate::fast::session::{EndReason, MAX_WAKERS, Session};
 use crate::network::Network;
@@ -232,7 +233,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !own {
             return Err(Errno::BADF);
         }
-        for conn in self.unaccepted(id, Some(name)) {
+        for conn in self.unaccepted(id, name) {
             self.notice_released(id, conn);
             self.take_back(conn);
         }
@@ -240,22 +241,47 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(())
     }
 
-    /// Connections that a session was offered, by one of its listeners or by any, and has not accepted.
-    pub(super) fn unaccepted(&self, id: SessionId, member: Option<u32>) -> Vec<ConnId> {
-        let Some(session) = self.sessions.get(id) else {
-            return Vec::new();
-        };
-        let of_member = |conn: &&ConnId| {
-            let conn = self.connections.get(**conn);
-            conn.is_some_and(|c| !c.flags.closed && member.is_none_or(|name| c.member == name))
-        };
-        session
-            .connections
-            .iter()
-            .filter(of_member)
-            .copied()
-            .filter(|conn| !self.is_accepted(*conn))
-            .collect()
+    /// Connections that a session was offered by one of its listeners, and has not accepted.
+    pub(super) fn unaccepted(&mut self, id: SessionId, member: u32) -> Vec<ConnId> {
+        let offered = self.sessions.get(id).map_or(0, |it| it.offered.len());
+        let offered: Vec<ConnId> = (0..offered)
+            .filter_map(|_| self.look_at_offered(id))
+            .collect();
+        let of_member = |conn: &Conn| conn.member == member;
+        let of_member = |conn: &ConnId| self.connections.get(*conn).is_some_and(of_member);
+        let mut unaccepted: Vec<ConnId> = offered.into_iter().filter(of_member).collect();
+        // One that was taken back, and offered again, is there twice.
+        unaccepted.sort_unstable();
+        unaccepted.dedup();
+        unaccepted
+    }
+
+    /// Notes that a session is offered a connection. What it has accepted of those before is forgotten, two at a
+    /// time: so there are never many more than it has not.
+    pub(super) fn note_offered(&mut self, id: SessionId, conn: ConnId) {
+        self.look_at_offered(id);
+        self.look_at_offered(id);
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.offered.push_back(conn);
+        }
+    }
+
+    /// Looks at the first of what a session was offered: it is the last then, or is forgotten if it was accepted,
+    /// or is the session's no longer.
+    fn look_at_offered(&mut self, id: SessionId) -> Option<ConnId> {
+        let first = self.sessions.get_mut(id)?.offered.pop_front()?;
+        if !self.is_offered_to(id, first) {
+            return None;
+        }
+        self.sessions.get_mut(id)?.offered.push_back(first);
+        Some(first)
+    }
+
+    fn is_offered_to(&self, id: SessionId, conn: ConnId) -> bool {
+        let of_session = self.connections.get(conn);
+        let of_session =
+            of_session.is_some_and(|conn| conn.owner == Some(id) && !conn.flags.closed);
+        of_session && !self.is_accepted(conn)
     }
 
     /// Ends the sessions that broke the rules in this turn, or whose memory is not whole any more.
@@ -291,6 +317,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Ok(());
         };
         let mut left = session.region.submissions.capacity() as usize;
+        self.taking = Until::done();
         while left > 0 {
             self.catch_up_left = CATCH_UP;
             if !listens && let Some(session) = self.sessions.get_mut(id) {

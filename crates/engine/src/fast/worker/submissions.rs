@@ -6,7 +6,8 @@ use queue_pair::{Completion, ConnRef, OptionKind, Profile, Submission};
 use tcp::{ConnId, ConnInfo, ConnOption, Extent, Request, RequestError};
 
 use super::Worker;
-use super::room::is_over;
+use super::order::CATCH_UP;
+use super::room::{TAKEN, Until};
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::Who;
 use crate::fast::memory::Memory;
@@ -34,6 +35,11 @@ impl Whose {
 /// Submissions taken from one session in a turn.
 pub(super) const BUDGET: usize = 256;
 
+/// Whether it takes system calls.
+const fn is_dear(submission: &Submission) -> bool {
+    matches!(submission, Submission::Connect { .. })
+}
+
 /// [`OptionKind::Linger`]: on, and no second.
 const LINGER_FOR_NO_TIME: u64 = 1;
 
@@ -41,12 +47,13 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Takes the submissions that wait; true if there were any.
     pub(super) fn take_submissions(&mut self) -> bool {
         let mut any = false;
-        let clock = self.common.clock.again();
+        self.taking = Until::taking(self.turn_clock);
         let mut left_out = None;
         // Never more than `u16::MAX`, as there are no more sessions.
         for at in self.rota.slots(self.sessions.awake() as u16) {
             // Where there was nothing no time has passed.
-            if any && is_over(clock) {
+            let worked = any || self.catch_up_left != CATCH_UP;
+            if worked && self.taking.is_over() {
                 left_out = Some(at);
                 break;
             }
@@ -62,7 +69,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         any
     }
 
-    /// Takes at most `budget` submissions of one session.
+    /// Takes at most `budget` submissions of one session, for as long as any are [taken](Until).
     pub(super) fn take_submissions_of(
         &mut self,
         id: SessionId,
@@ -90,6 +97,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             count += 1;
             self.submitted(id, submission)?;
+            if (is_dear(&submission) || count % TAKEN == 0) && self.taking.is_over() {
+                break;
+            }
         }
         if count != 0
             && let Some(session) = self.sessions.get_mut(id)

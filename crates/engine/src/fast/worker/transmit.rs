@@ -86,6 +86,8 @@ pub(super) struct Sink<'a, D, N> {
     pub findings: &'a mut Findings,
     /// What may be sent before somebody looks at the clock.
     pub room: Room,
+    /// The kernel was asked for a route.
+    pub asked: bool,
 }
 
 impl<D: Device, N: Network> Sink<'_, D, N> {
@@ -93,7 +95,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
     /// routes have changed.
     fn path(&mut self, out: &Outgoing<'_>) -> Result<PathId, Later> {
         let Some(id) = out.conn else {
-            return self.paths.find(self.network, out.src, out.dst, None);
+            return self.find_path(out, None);
         };
         let (conn, new) = self.connections.enter(id);
         if new {
@@ -103,7 +105,8 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         if let Some(path) = own.filter(|path| self.paths.is_settled(*path)) {
             return Ok(path);
         }
-        let path = self.paths.find(self.network, out.src, out.dst, own)?;
+        let path = self.find_path(out, own)?;
+        let (conn, _) = self.connections.enter(id);
         if own == Some(path) {
             return Ok(path);
         }
@@ -118,6 +121,13 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             self.narrow.push((id, mtu));
         }
         Ok(path)
+    }
+
+    fn find_path(&mut self, out: &Outgoing<'_>, own: Option<PathId>) -> Result<PathId, Later> {
+        let questions = self.paths.questions_left();
+        let found = self.paths.find(self.network, out.src, out.dst, own);
+        self.asked |= self.paths.questions_left() != questions;
+        found
     }
 
     fn way_out(&mut self, out: &Outgoing<'_>) -> Result<Way, NoWay> {
@@ -456,6 +466,10 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             // To find out that part of a file is not in memory can take the kernel as long as anything.
             Err(SinkFull) if self.findings.refused.is_some() => self.room.use_up(),
             Err(SinkFull) => {}
+        }
+        // A question takes the kernel as long as many segments take.
+        if core::mem::take(&mut self.asked) {
+            self.room.use_up();
         }
         sent
     }
