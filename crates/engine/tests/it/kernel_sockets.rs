@@ -200,6 +200,60 @@ fn who_was_not_accepted_ends_with_the_last_proof() {
 }
 
 #[test]
+fn many_who_were_not_accepted_end_in_many_turns() {
+    const OFFERED: u32 = 200;
+    const WAITING: u32 = 120;
+    // Of those that were offered, and of those that waited when the turn began, and by then.
+    const IN_A_TURN: u32 = 3 * 64;
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    let (other_port, other) = world.listen(&mut host);
+    let cookies: Vec<u64> = host
+        .kernel
+        .iter()
+        .map(|kernel| netdev::syscalls::socket_cookie(kernel).expect("a cookie"))
+        .collect();
+    tell(&world, &cookies);
+    world.attend();
+    for (listener, total) in [(listener, OFFERED), (other, 9)] {
+        host.submit(Submission::Credit {
+            listener,
+            total,
+            waits: false,
+        });
+    }
+    // What another listener offers stays, accepted or not.
+    let (accepted, client) = world.connect(&mut host, other_port);
+    let kept = world.peer.connect(world.now, other_port);
+    for _ in 0..OFFERED + WAITING {
+        world.peer.connect(world.now, port);
+        world.settle();
+        host.collect();
+    }
+    let connections = |world: &World| world.worker.stack().connection_count();
+    assert_eq!(connections(&world), OFFERED + WAITING + 2);
+    tell(&world, &cookies[1..]);
+    world.desk.attend();
+    world.worker.attend(world.now);
+    let (mut before, mut turns) = (connections(&world), 0);
+    while before > 2 {
+        world.worker.turn(world.now);
+        let now = connections(&world);
+        assert!(before - now <= IN_A_TURN, "{before}, {now}");
+        (before, turns) = (now, turns + 1);
+        assert!(turns < 100, "{before} are left");
+    }
+    assert!(turns >= 2, "{turns}");
+    world.settle();
+    assert!(world.peer.conns[&kept].update.failed.is_none());
+    world.peer.send(world.now, client, b"still");
+    world.settle();
+    host.collect();
+    assert_eq!(host.received(accepted), b"still");
+}
+
+#[test]
 fn a_listener_goes_with_its_last_proof() {
     let mut world = World::new();
     let mut host = world.attach(None);

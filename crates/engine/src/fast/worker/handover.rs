@@ -79,8 +79,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         let (stack_id, ended) = (listener.id, listener.proofs.is_empty());
         if ended {
-            self.turn_away(stack_id);
-            return true;
+            return self.turn_away(stack_id);
         }
         let mut offered = 0;
         while self.stack.waiting(stack_id) > 0 {

@@ -5,12 +5,28 @@
 use std::net::SocketAddr;
 
 use netdev::Device;
-use tcp::{ListenerId, Request};
+use tcp::{Instant, ListenerId, Request};
 
 use super::Worker;
 use crate::exchange::Tale;
+use crate::fast::connections::{Conn, SessionId};
 use crate::fast::listeners::Offer;
 use crate::network::{Network, Shared, Steered};
+
+/// Connections of a listener that has ended which are ended in a turn.
+const AT_ONCE: usize = 64;
+
+/// What a listener had offered that has ended, as one of its members.
+#[derive(Debug)]
+pub(super) struct Unoffering {
+    session: SessionId,
+    member: u32,
+    listener: u32,
+    /// So many of what its session was offered, by whichever listener, have not been looked at.
+    left: usize,
+    /// When it ended.
+    since: Instant,
+}
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// Leaves a listener's port mixed from now on, and asks when that need not be so; or shared, as it was
@@ -116,28 +132,68 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Ends the connections of a listener that nobody has accepted, offered or not. Handshakes that are under
-    /// way end when they come to its queue.
+    /// Ends the connections of a listener that nobody has accepted, offered or not, some in each turn. Handshakes
+    /// that are under way end when they come to its queue.
     fn end_unaccepted(&mut self, number: u32) {
         let Some(listener) = self.listeners.get_mut(number) else {
             return;
         };
         for member in listener.members.clone() {
-            for conn in self.unaccepted(member.session, member.number) {
-                self.retract(&Offer {
-                    conn,
-                    member: member.number,
-                    since: self.now,
-                });
-            }
+            let session = self.sessions.get(member.session);
+            self.unoffering.push_back(Unoffering {
+                session: member.session,
+                member: member.number,
+                listener: number,
+                left: session.map_or(0, |session| session.offered.len()),
+                since: self.now,
+            });
         }
         self.hand_over(number);
     }
 
-    /// Ends what waits in the queue of a listener by RST.
-    pub(super) fn turn_away(&mut self, listener: ListenerId) {
-        while let Some(conn) = self.stack.accept(listener) {
+    /// Goes on with what was offered by listeners that have ended: true if there is any.
+    pub(super) fn go_on_unoffering(&mut self) -> bool {
+        let Some(mut of) = self.unoffering.pop_front() else {
+            return false;
+        };
+        for _ in 0..of.left.min(AT_ONCE) {
+            of.left -= 1;
+            let Some(conn) = self.look_at_offered(of.session) else {
+                continue;
+            };
+            let offered = self.connections.get(conn);
+            // One that has come since then is a new listener's.
+            let is_of = |conn: &Conn| {
+                conn.member == of.member && conn.waits().is_none_or(|since| since <= of.since)
+            };
+            if offered.is_some_and(is_of) {
+                self.retract(&Offer {
+                    conn,
+                    member: of.member,
+                    since: of.since,
+                });
+            }
+        }
+        self.hand_over(of.listener);
+        if of.left > 0 {
+            self.unoffering.push_back(of);
+        }
+        true
+    }
+
+    /// Whether what was offered to a session is being looked at, some at a time.
+    pub(super) fn is_unoffered_to(&self, session: SessionId) -> bool {
+        self.unoffering.iter().any(|of| of.session == session)
+    }
+
+    /// Ends what waits in the queue of a listener by RST, as much as in a turn; false if there is more.
+    pub(super) fn turn_away(&mut self, listener: ListenerId) -> bool {
+        for _ in 0..AT_ONCE {
+            let Some(conn) = self.stack.accept(listener) else {
+                return true;
+            };
             self.finish(conn, Request::Abort);
         }
+        self.stack.waiting(listener) == 0
     }
 }

@@ -83,6 +83,7 @@ use crate::trace::Trace;
 use self::endings::Ending;
 use self::fair::Sharing;
 use self::files::Fetches;
+use self::kernel::Unoffering;
 use self::lent::Lent;
 use self::listen::Closing;
 use self::moderation::Moderation;
@@ -197,6 +198,8 @@ pub struct Worker<D, N> {
     breaches: Vec<(SessionId, EndReason)>,
     /// Sessions whose connections are being ended.
     endings: VecDeque<Ending>,
+    /// What listeners that have ended had offered.
+    unoffering: VecDeque<Unoffering>,
     /// What is done with all connections, some at a time.
     sweep: Sweep,
     /// Sessions that have connections together with others.
@@ -295,6 +298,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             pages_lost: lost::pages_lost(),
             breaches: Vec::new(),
             endings: VecDeque::new(),
+            unoffering: VecDeque::new(),
             sweep: Sweep::default(),
             sharers: Vec::new(),
             catch_up_left: 0,
@@ -357,7 +361,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let sent = self.transmit();
         self.ring();
         self.end_breached();
-        let swept = self.go_on_ending() | self.go_on_sweeping();
+        let swept = self.go_on_ending() | self.go_on_unoffering() | self.go_on_sweeping();
         self.counters.turns += 1;
         let worked = goes_on || received || submitted || timers || events || sent || told || swept;
         self.counters.empty_turns += u64::from(!worked);

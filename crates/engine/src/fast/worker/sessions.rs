@@ -259,8 +259,11 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Notes that a session is offered a connection. What it has accepted of those before is forgotten, two at a
     /// time: so there are never many more than it has not.
     pub(super) fn note_offered(&mut self, id: SessionId, conn: ConnId) {
-        self.look_at_offered(id);
-        self.look_at_offered(id);
+        // Who goes through them counts on their order.
+        if !self.is_unoffered_to(id) {
+            self.look_at_offered(id);
+            self.look_at_offered(id);
+        }
         if let Some(session) = self.sessions.get_mut(id) {
             session.offered.push_back(conn);
         }
@@ -268,7 +271,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Looks at the first of what a session was offered: it is the last then, or is forgotten if it was accepted,
     /// or is the session's no longer.
-    fn look_at_offered(&mut self, id: SessionId) -> Option<ConnId> {
+    pub(super) fn look_at_offered(&mut self, id: SessionId) -> Option<ConnId> {
         let first = self.sessions.get_mut(id)?.offered.pop_front()?;
         if !self.is_offered_to(id, first) {
             return None;
