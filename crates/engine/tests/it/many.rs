@@ -64,6 +64,34 @@ fn the_end_of_a_process_with_many_connections_takes_many_turns() {
 }
 
 #[test]
+fn giving_back_again_and_again_is_not_remembered() {
+    const TIMES: usize = 100_000;
+    // What is posted in one go, of a ring that has room for more.
+    const AT_ONCE: usize = 100;
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: 1 << 20,
+        waits: false,
+    });
+    let (_kept, _) = world.offer(&mut host, port);
+    let (conn, _) = world.offer(&mut host, port);
+    for _ in 0..TIMES / AT_ONCE {
+        for _ in 0..AT_ONCE {
+            host.submit(Submission::GiveBack { conn });
+        }
+        world.settle();
+        host.collect();
+        host.completions.clear();
+    }
+    assert_eq!(world.worker.counters().given_back, TIMES as u64);
+    let remembered = world.worker.offers_remembered();
+    assert!(remembered <= 8, "{remembered} offers of two connections");
+}
+
+#[test]
 fn who_is_willing_all_at_once_is_offered_some_in_each_turn() {
     // Of a queue of 128.
     const WAITING: usize = 120;

@@ -124,8 +124,9 @@ pub struct Session {
     /// Connections that it has, alone or with others, and has not closed: in a tree, which grows by
     /// nodes and not by copying all.
     pub connections: BTreeSet<ConnId>,
-    /// Of those, what it was offered and has not accepted; what it has accepted since may still be here.
-    pub offered: Queue<ConnId>,
+    /// Of those, what it was offered and has not accepted, each with the grant of its offer; what it has accepted
+    /// since, or given back, may still be here.
+    pub offered: Queue<(ConnId, u16)>,
     /// How many of them it has with others.
     pub shared: u32,
     /// Forks of the process that the engine was told of.

@@ -251,7 +251,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             });
         }
         self.counters.handed += 1;
-        self.note_offered(session, id);
+        self.note_offered(session, id, grant);
         self.awaits_accept(id);
         true
     }

@@ -400,6 +400,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         &self.network
     }
 
+    /// How many offers are remembered, of all sessions, as tests look at it.
+    pub fn offers_remembered(&self) -> usize {
+        self.sessions.iter().map(|(_, it)| it.offered.len()).sum()
+    }
+
     /// How many sessions there are, those that are being drained included.
     pub fn sessions(&self) -> usize {
         self.sessions.len()

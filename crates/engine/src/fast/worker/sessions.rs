@@ -249,23 +249,19 @@ impl<D: Device, N: Network> Worker<D, N> {
             .collect();
         let of_member = |conn: &Conn| conn.member == member;
         let of_member = |conn: &ConnId| self.connections.get(*conn).is_some_and(of_member);
-        let mut unaccepted: Vec<ConnId> = offered.into_iter().filter(of_member).collect();
-        // One that was taken back, and offered again, is there twice.
-        unaccepted.sort_unstable();
-        unaccepted.dedup();
-        unaccepted
+        offered.into_iter().filter(of_member).collect()
     }
 
-    /// Notes that a session is offered a connection. What it has accepted of those before is forgotten, two at a
-    /// time: so there are never many more than it has not.
-    pub(super) fn note_offered(&mut self, id: SessionId, conn: ConnId) {
+    /// Notes that a session is offered a connection, under this grant. What it has accepted of those before, or
+    /// given back, is forgotten, two at a time: so there are never many more than it has not.
+    pub(super) fn note_offered(&mut self, id: SessionId, conn: ConnId, grant: u16) {
         // Who goes through them counts on their order.
         if !self.is_unoffered_to(id) {
             self.look_at_offered(id);
             self.look_at_offered(id);
         }
         if let Some(session) = self.sessions.get_mut(id) {
-            session.offered.push_back(conn);
+            session.offered.push_back((conn, grant));
         }
     }
 
@@ -277,13 +273,15 @@ impl<D: Device, N: Network> Worker<D, N> {
             return None;
         }
         self.sessions.get_mut(id)?.offered.push_back(first);
-        Some(first)
+        Some(first.0)
     }
 
-    fn is_offered_to(&self, id: SessionId, conn: ConnId) -> bool {
-        let of_session = self.connections.get(conn);
-        let of_session =
-            of_session.is_some_and(|conn| conn.owner == Some(id) && !conn.flags.closed);
+    /// Whether an offer to a session stands: that one, and none that was made later of the same connection, or who
+    /// gives back what it is offered again and again would be remembered each time.
+    fn is_offered_to(&self, id: SessionId, (conn, grant): (ConnId, u16)) -> bool {
+        let of_session = self.connections.get(conn).is_some_and(|conn| {
+            conn.owner == Some(id) && conn.grant == grant && !conn.flags.closed
+        });
         of_session && !self.is_accepted(conn)
     }
 
