@@ -254,6 +254,60 @@ fn many_who_were_not_accepted_end_in_many_turns() {
 }
 
 #[test]
+fn two_listeners_of_a_process_end_together_and_all_that_they_offered() {
+    // More than are looked at in a turn.
+    const OFFERED: u32 = 100;
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    let (other_port, other) = world.listen(&mut host);
+    let (third_port, third) = world.listen(&mut host);
+    let cookies: Vec<u64> = host
+        .kernel
+        .iter()
+        .map(|kernel| netdev::syscalls::socket_cookie(kernel).expect("a cookie"))
+        .collect();
+    tell(&world, &cookies);
+    world.attend();
+    for listener in [listener, other, third] {
+        host.submit(Submission::Credit {
+            listener,
+            total: 2 * OFFERED,
+            waits: false,
+        });
+    }
+    let mut kept = Vec::new();
+    for count in 0..OFFERED {
+        world.peer.connect(world.now, port);
+        world.peer.connect(world.now, other_port);
+        if count % 10 == 0 {
+            kept.push(world.peer.connect(world.now, third_port));
+        }
+        world.settle();
+        host.collect();
+    }
+    tell(&world, &cookies[2..]);
+    world.desk.attend();
+    world.worker.attend(world.now);
+    // What is offered meanwhile stays as well, and does not hide what is to be ended.
+    for _ in 0..5 {
+        kept.push(world.peer.connect(world.now, third_port));
+        world.worker.turn(world.now);
+        world.peer.turn(world.now);
+    }
+    world.settle();
+    assert_eq!(
+        world.worker.stack().connection_count() as usize,
+        kept.len(),
+        "all others have ended"
+    );
+    assert!(world.worker.offers_remembered() <= 2 * kept.len());
+    for client in kept {
+        assert!(world.peer.conns[&client].update.failed.is_none());
+    }
+}
+
+#[test]
 fn a_listener_goes_with_its_last_proof() {
     let mut world = World::new();
     let mut host = world.attach(None);

@@ -5,11 +5,12 @@
 use std::net::SocketAddr;
 
 use netdev::Device;
-use tcp::{Instant, ListenerId, Request};
+use tables::Queue;
+use tcp::{ConnId, Instant, ListenerId, Request};
 
 use super::Worker;
 use crate::exchange::Tale;
-use crate::fast::connections::{Conn, SessionId};
+use crate::fast::connections::SessionId;
 use crate::fast::listeners::Offer;
 use crate::network::{Network, Shared, Steered};
 
@@ -22,10 +23,18 @@ pub(super) struct Unoffering {
     session: SessionId,
     member: u32,
     listener: u32,
-    /// So many of what its session was offered, by whichever listener, have not been looked at.
-    left: usize,
     /// When it ended.
     since: Instant,
+    /// What of all that its session was offered, by whichever listener, has not been looked at, taken from there.
+    /// `None`: it has not begun. Only the first of all has, so what its session was offered is nowhere else.
+    rest: Option<Queue<(ConnId, u16)>>,
+}
+
+impl Unoffering {
+    /// How many offers are to be looked at, as far as that has begun.
+    pub fn left(&self) -> usize {
+        self.rest.as_ref().map_or(0, Queue::len)
+    }
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
@@ -139,13 +148,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         for member in listener.members.clone() {
-            let session = self.sessions.get(member.session);
             self.unoffering.push_back(Unoffering {
                 session: member.session,
                 member: member.number,
                 listener: number,
-                left: session.map_or(0, |session| session.offered.len()),
                 since: self.now,
+                rest: None,
             });
         }
         self.hand_over(number);
@@ -156,34 +164,57 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(mut of) = self.unoffering.pop_front() else {
             return false;
         };
-        for _ in 0..of.left.min(AT_ONCE) {
-            of.left -= 1;
-            let Some(conn) = self.look_at_offered(of.session) else {
+        let mut rest = of.rest.take().unwrap_or_else(|| {
+            let session = self.sessions.get_mut(of.session);
+            session.map_or_else(Queue::new, |session| core::mem::take(&mut session.offered))
+        });
+        for _ in 0..AT_ONCE {
+            let Some(offered) = rest.pop_front() else {
+                break;
+            };
+            if !self.is_offered_to(of.session, offered) {
                 continue;
+            }
+            let offer = Offer {
+                conn: offered.0,
+                member: of.member,
+                since: of.since,
             };
-            let offered = self.connections.get(conn);
             // One that has come since then is a new listener's.
-            let is_of = |conn: &Conn| {
+            let is_of = self.connections.get(offer.conn).is_some_and(|conn| {
                 conn.member == of.member && conn.waits().is_none_or(|since| since <= of.since)
-            };
-            if offered.is_some_and(is_of) {
-                self.retract(&Offer {
-                    conn,
-                    member: of.member,
-                    since: of.since,
-                });
+            });
+            if !(is_of && self.retract(&offer))
+                && let Some(session) = self.sessions.get_mut(of.session)
+            {
+                session.offered.push_back(offered);
             }
         }
         self.hand_over(of.listener);
-        if of.left > 0 {
-            self.unoffering.push_back(of);
+        if !rest.is_empty() {
+            of.rest = Some(rest);
+            // Before others begin: they may be of the same session, and would not find what is left here.
+            self.unoffering.push_front(of);
         }
         true
     }
 
-    /// Whether what was offered to a session is being looked at, some at a time.
-    pub(super) fn is_unoffered_to(&self, session: SessionId) -> bool {
-        self.unoffering.iter().any(|of| of.session == session)
+    /// Gives back to a session what of its offers is being looked at, some at a time; that begins anew.
+    pub(super) fn begin_unoffering_anew(&mut self, session: SessionId) {
+        let first = self.unoffering.front_mut();
+        let Some(mut offered) = first
+            .filter(|of| of.session == session)
+            .and_then(|of| of.rest.take())
+        else {
+            return;
+        };
+        if let Some(session) = self.sessions.get_mut(session) {
+            // What was looked at, and what has come since, is looked at last.
+            while let Some(later) = session.offered.pop_front() {
+                offered.push_back(later);
+            }
+            session.offered = offered;
+        }
     }
 
     /// Ends what waits in the queue of a listener by RST, as much as in a turn; false if there is more.

@@ -402,7 +402,9 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// How many offers are remembered, of all sessions, as tests look at it.
     pub fn offers_remembered(&self) -> usize {
-        self.sessions.iter().map(|(_, it)| it.offered.len()).sum()
+        let sessions = self.sessions.iter();
+        let offered: usize = sessions.map(|(_, session)| session.offered.len()).sum();
+        offered + self.unoffering.iter().map(Unoffering::left).sum::<usize>()
     }
 
     /// How many sessions there are, those that are being drained included.

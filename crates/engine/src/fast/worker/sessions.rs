@@ -243,6 +243,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Connections that a session was offered by one of its listeners, and has not accepted.
     pub(super) fn unaccepted(&mut self, id: SessionId, member: u32) -> Vec<ConnId> {
+        self.begin_unoffering_anew(id);
         let offered = self.sessions.get(id).map_or(0, |it| it.offered.len());
         let offered: Vec<ConnId> = (0..offered)
             .filter_map(|_| self.look_at_offered(id))
@@ -255,11 +256,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Notes that a session is offered a connection, under this grant. What it has accepted of those before, or
     /// given back, is forgotten, two at a time: so there are never many more than it has not.
     pub(super) fn note_offered(&mut self, id: SessionId, conn: ConnId, grant: u16) {
-        // Who goes through them counts on their order.
-        if !self.is_unoffered_to(id) {
-            self.look_at_offered(id);
-            self.look_at_offered(id);
-        }
+        self.look_at_offered(id);
+        self.look_at_offered(id);
         if let Some(session) = self.sessions.get_mut(id) {
             session.offered.push_back((conn, grant));
         }
@@ -267,7 +265,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Looks at the first of what a session was offered: it is the last then, or is forgotten if it was accepted,
     /// or is the session's no longer.
-    pub(super) fn look_at_offered(&mut self, id: SessionId) -> Option<ConnId> {
+    fn look_at_offered(&mut self, id: SessionId) -> Option<ConnId> {
         let first = self.sessions.get_mut(id)?.offered.pop_front()?;
         if !self.is_offered_to(id, first) {
             return None;
@@ -278,7 +276,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Whether an offer to a session stands: that one, and none that was made later of the same connection, or who
     /// gives back what it is offered again and again would be remembered each time.
-    fn is_offered_to(&self, id: SessionId, (conn, grant): (ConnId, u16)) -> bool {
+    pub(super) fn is_offered_to(&self, id: SessionId, (conn, grant): (ConnId, u16)) -> bool {
         let of_session = self.connections.get(conn).is_some_and(|conn| {
             conn.owner == Some(id) && conn.grant == grant && !conn.flags.closed
         });
