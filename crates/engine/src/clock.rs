@@ -11,6 +11,8 @@ pub struct Clock {
     start: u64,
     /// Where it reads what time it is; the machine's clock if nowhere.
     told: Option<&'static AtomicU64>,
+    /// How much later it is after each look there.
+    step: u64,
 }
 
 impl Clock {
@@ -21,9 +23,15 @@ impl Clock {
 
     /// Says what is written here, in nanoseconds: for who drives turns himself, in a time of his own.
     pub const fn told(nanoseconds: &'static AtomicU64) -> Self {
+        Self::told_in_steps(nanoseconds, 0)
+    }
+
+    /// The same, and each look takes so long: who looks again and again finds that time passes.
+    pub const fn told_in_steps(nanoseconds: &'static AtomicU64, step: u64) -> Self {
         Self {
             start: 0,
             told: Some(nanoseconds),
+            step,
         }
     }
 
@@ -33,7 +41,7 @@ impl Clock {
     pub fn again(&self) -> Self {
         Self {
             start: self.raw(),
-            told: self.told,
+            ..*self
         }
     }
 
@@ -51,7 +59,7 @@ impl Clock {
     fn raw(&self) -> u64 {
         match self.told {
             // It stands for no other memory.
-            Some(nanoseconds) => nanoseconds.load(Ordering::Relaxed),
+            Some(nanoseconds) => nanoseconds.fetch_add(self.step, Ordering::Relaxed),
             None => nanoseconds(ClockId::Monotonic),
         }
     }

@@ -18,7 +18,7 @@ fn fork(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
 }
 
 /// A parent with an open connection, and the child that it has forked, attached.
-fn family(world: &mut World) -> (Host, Host, ConnRef, tcp::ConnId) {
+pub fn family(world: &mut World) -> (Host, Host, ConnRef, tcp::ConnId) {
     let (mut parent, conn, peer) = world.connected();
     let (token, _lifeline) = fork(world, &mut parent);
     let child = world.attach(Some(token));

@@ -24,6 +24,7 @@ mod local;
 mod many;
 mod neighbours_that_lie;
 mod opening;
+mod ordering;
 mod posted;
 mod pressure;
 mod reclaim;

@@ -343,11 +343,24 @@ impl World {
             LinkConfig::default(),
             control,
             (Versions::SPOKEN, count),
+            Clock::told(&STANDSTILL),
         )
     }
 
+    /// With the engine's defaults, but less memory, and this clock within a turn.
+    pub fn of_clock(clock: Clock) -> Self {
+        let mut config = Config::default();
+        config.limits.send_area = 1 << 22;
+        config.limits.receive_area = 1 << 22;
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        let speaks = (Versions::SPOKEN, 1);
+        Self::several(config, LinkConfig::default(), control, speaks, clock)
+    }
+
     fn made(config: Config, faults: LinkConfig, control: Control, versions: Versions) -> Self {
-        Self::several(config, faults, control, (versions, 1))
+        // No time that a program says is one of this world's. In a turn none passes, unless the link has it pass.
+        let time = faults.toll.map_or(&STANDSTILL, |toll| toll.clock);
+        Self::several(config, faults, control, (versions, 1), Clock::told(time))
     }
 
     fn several(
@@ -355,6 +368,7 @@ impl World {
         faults: LinkConfig,
         control: Control,
         (versions, count): (Versions, usize),
+        clock: Clock,
     ) -> Self {
         let kernel = Kernel::default();
         let network = FixedNetwork::between(ENGINE_MAC, ENGINE, PEER_MAC);
@@ -367,9 +381,7 @@ impl World {
             ..Facts::new(&config, 1, cookie)
         };
         let desk = Desk::of_workers(facts, control, to_fast).expect("descriptors");
-        // No time that a program says is one of this world's. In a turn none passes, unless the link has it pass.
-        let time = faults.toll.map_or(&STANDSTILL, |toll| toll.clock);
-        let (seed, clock) = ([7; 32], Clock::told(time));
+        let seed = [7; 32];
         let common = Common { seed, clock };
         let desk = desk.asking(Box::new(kernel.clone()));
         let places = match count {

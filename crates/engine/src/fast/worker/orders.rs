@@ -25,6 +25,8 @@ pub(super) struct Waiting {
     order: Order,
     /// Submissions that are taken before it, at most.
     left: usize,
+    /// And of other processes, at most, that come before one of those.
+    others: usize,
 }
 
 impl Waiting {
@@ -66,9 +68,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             let ring = session
                 .and_then(|id| self.sessions.get(id))
                 .map_or(0, |session| session.region.submissions.capacity());
+            let others = session.map_or(0, |_| self.posted_by_sharers());
             Some(Waiting {
                 order,
                 left: ring as usize,
+                others,
             })
         })
     }
@@ -89,6 +93,16 @@ impl<D: Device, N: Network> Worker<D, N> {
                     self.waiting = Some(waiting);
                     return;
                 }
+                // What it has submitted waits for what others had before that, and so does this. But who posts
+                // in the name of a time that has long passed holds up no order for ever.
+                Ok(Some(_))
+                    if waiting.left > 0 && waiting.others > 0 && self.waits_for_others(session) =>
+                {
+                    let taken = CATCH_UP - self.catch_up_left;
+                    waiting.others = waiting.others.saturating_sub(taken.max(1));
+                    self.waiting = Some(waiting);
+                    return;
+                }
                 Ok(_) => {}
                 Err(reason) => {
                     self.breaches.push((session.id, reason));
@@ -100,6 +114,25 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         }
         self.carry_out(waiting.order);
+    }
+
+    /// How much can have been submitted by now on connections that several processes have.
+    fn posted_by_sharers(&self) -> usize {
+        let sharers = self.sharers.iter().filter_map(|id| self.sessions.get(*id));
+        let rings = sharers.map(|session| session.region.submissions.capacity() as usize);
+        rings.sum()
+    }
+
+    /// Whether what a session has submitted is taken as soon as more of others has been.
+    fn waits_for_others(&self, key: SessionKey) -> bool {
+        let session = self.sessions.get(key.id);
+        session.is_some_and(|session| {
+            session.number == key.number
+                && session.ended.is_none()
+                && !session.broken
+                && session.is_heard()
+                && session.peeked.is_some()
+        })
     }
 
     /// Takes some of what a session has submitted: how many, if it is there.

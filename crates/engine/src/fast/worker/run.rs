@@ -184,11 +184,14 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Looks at everything rare once, at the time `now`: for who drives the turns himself.
     pub fn attend(&mut self, now: Instant) {
+        while self.attend_once(now) {}
+    }
+
+    /// The same, once: true if an order waits.
+    pub fn attend_once(&mut self, now: Instant) -> bool {
         let mut state = Loop::new(self.common.clock, now, now);
         self.look(&mut state, now, true);
-        while self.waiting.is_some() {
-            self.look(&mut state, now, true);
-        }
+        self.waiting.is_some()
     }
 
     /// What waited while the worker slept says how long it took to wake. After that turns do not wait for

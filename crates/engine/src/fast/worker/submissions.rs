@@ -66,7 +66,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         }
         self.rota.ends(left_out);
-        any
+        // What was only taken before its turn was there as well, and there may be more of it.
+        any | (self.catch_up_left != CATCH_UP)
     }
 
     /// Takes at most `budget` submissions of one session, for as long as any are [taken](Until).
