@@ -243,6 +243,17 @@ impl Listener {
         self.members.len() > 1 || self.elsewhere
     }
 
+    /// Whether no socket that was shown for it listens any more: what nobody has accepted ends.
+    pub fn has_ended(&self) -> bool {
+        self.proofs.is_empty()
+    }
+
+    /// The oldest offer that may be taken back to be made to another.
+    pub fn first_movable(&self) -> Option<&Offer> {
+        let moves = self.has_others() && !self.has_ended();
+        self.first_offer().filter(|_| moves)
+    }
+
     /// Something was offered.
     pub fn offer(&mut self, offer: Offer) {
         if !self.has_others() {

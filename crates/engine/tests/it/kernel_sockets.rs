@@ -1,5 +1,7 @@
 //! What the kernel has on a port of the engine's: connections, and the sockets that were shown for it.
 
+use std::time::Duration;
+
 use crate::world::{Host, World};
 use engine::config::Config;
 use engine::network::{Shared, Steered};
@@ -251,6 +253,51 @@ fn many_who_were_not_accepted_end_in_many_turns() {
     world.settle();
     host.collect();
     assert_eq!(host.received(accepted), b"still");
+}
+
+#[test]
+fn what_a_listener_that_ends_has_offered_goes_to_nobody_else() {
+    // More than are ended in a turn.
+    const OFFERED: u32 = 100;
+    let mut world = World::new();
+    let (mut host, mut other) = (world.attach(None), world.attach(None));
+    let (port, listener) = world.listen(&mut host);
+    let copy = world.join(&mut other, &host);
+    let cookie = cookie(&host);
+    tell(&world, &[cookie, 1]);
+    world.attend();
+    let credit = |listener, waits| Submission::Credit {
+        listener,
+        total: 2 * OFFERED,
+        waits,
+    };
+    host.submit(credit(listener, false));
+    for _ in 0..OFFERED {
+        world.offer(&mut host, port);
+    }
+    // The other is willing, and sleeps: it would be woken for what lies untouched.
+    other.submit(credit(copy, false));
+    world.settle();
+    other.region.armed.arm(0);
+    tell(&world, &[1]);
+    world.desk.attend();
+    world.worker.attend(world.now);
+    // What is given back ends at once, and does not wait behind all others.
+    let given = *host.accepted().last().expect("offered");
+    host.submit(Submission::GiveBack { conn: given });
+    let before = world.worker.stack().connection_count();
+    world.now += Duration::from_millis(5);
+    world.worker.attend(world.now);
+    // What a turn ends last is gone with the next.
+    world.worker.turn(world.now);
+    world.worker.turn(world.now);
+    assert_eq!(before - world.worker.stack().connection_count(), 65);
+    world.now += Duration::from_millis(5);
+    world.attend();
+    world.settle();
+    other.collect();
+    assert!(other.accepted().is_empty());
+    assert_eq!(world.worker.stack().connection_count(), 0);
 }
 
 #[test]

@@ -77,8 +77,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(listener) = self.listeners.get_mut(number) else {
             return true;
         };
-        let (stack_id, ended) = (listener.id, listener.proofs.is_empty());
-        if ended {
+        let stack_id = listener.id;
+        if listener.has_ended() {
             return self.turn_away(stack_id);
         }
         let mut offered = 0;
@@ -391,7 +391,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         member.credit = total;
         let willing = member.willing() > 0;
         // What others leave lying at one that has ended is nobody's.
-        let asks = waits && listener.members.len() > 1 && !listener.proofs.is_empty();
+        let asks = waits && listener.members.len() > 1 && !listener.has_ended();
         let stack_id = listener.id;
         if asks && willing {
             // It goes to the front of the queue, and from there to the one that has asked.
@@ -431,8 +431,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(())
     }
 
-    /// Offers the first connection of a listener's queue to a process; false if there is none.
+    /// Offers the first connection of a listener's queue to a process; false if there is none, or it ends.
     fn offer_first_to(&mut self, taker: Taker, number: u32, stack_id: ListenerId) -> bool {
+        let listener = self.listeners.get_mut(number);
+        if listener.is_none_or(|listener| listener.has_ended()) {
+            return false;
+        }
         let since = self.stack.waiting_since(stack_id);
         let Some(conn) = self.stack.accept(stack_id) else {
             return false;
@@ -450,7 +454,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let numbers: Vec<u32> = self
             .listeners
             .iter()
-            .filter(|l| l.has_others() && l.first_offer().is_some())
+            .filter(|l| l.first_movable().is_some())
             .map(|l| l.number)
             .collect();
         for number in numbers {
@@ -539,9 +543,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn offers_due(&self) -> Option<Instant> {
         self.listeners
             .iter()
-            .filter(|l| l.has_others())
             .filter_map(|l| {
-                let since = l.first_offer()?.since;
+                let since = l.first_movable()?.since;
                 Some(l.looked.map_or(since, |looked| looked.max(since)) + UNTOUCHED)
             })
             .min()
@@ -567,7 +570,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(())
     }
 
-    /// Takes an untouched connection back into its listener's queue; if the listener is gone, or
+    /// Takes an untouched connection back into its listener's queue; if the listener is gone, or has ended, or
     /// there is no memory for what it has received, it ends by RST, as in the kernel.
     pub(super) fn take_back(&mut self, conn_id: ConnId) {
         let Some(conn) = self.connections.get_mut(conn_id) else {
@@ -601,7 +604,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 session.connections.remove(&conn_id);
             }
             self.let_go(owner);
-            let stack_id = self.listeners.get_mut(number).map(|l| l.id);
+            let listener = self.listeners.get_mut(number);
+            let stack_id = listener.filter(|l| !l.has_ended()).map(|l| l.id);
             let queued = stack_id.is_some_and(|id| self.stack.give_back(self.now, id, conn_id));
             if queued {
                 self.counters.given_back += 1;
