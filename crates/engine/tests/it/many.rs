@@ -1,6 +1,9 @@
 //! Many connections: nothing that concerns all of them is done at once.
 
+use std::sync::atomic::AtomicU64;
+
 use crate::world::World;
+use engine::clock::Clock;
 use queue_pair::{ConnRef, Submission};
 
 const MANY: u32 = 1_000;
@@ -121,4 +124,48 @@ fn who_is_willing_all_at_once_is_offered_some_in_each_turn() {
         offered = now;
     }
     assert_eq!(turns, 2);
+}
+
+#[test]
+fn listeners_that_have_much_to_offer_share_the_time_of_a_turn() {
+    // Of a queue of 128.
+    const WAITING: usize = 120;
+    const LISTENERS: usize = 5;
+    // What each offers then, and how many there is time for.
+    const REST: usize = WAITING - 64;
+    const IN_TIME: usize = 2;
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = World::of_clock(Clock::told_in_steps(&TIME, 30_000));
+    let mut host = world.attach(None);
+    let listeners: Vec<(u16, u32)> = (0..LISTENERS).map(|_| world.listen(&mut host)).collect();
+    for &(port, _) in &listeners {
+        for _ in 0..WAITING {
+            world.peer.connect(world.now, port);
+        }
+        world.settle();
+    }
+    for &(_, listener) in &listeners {
+        host.submit(Submission::Credit {
+            listener,
+            total: WAITING as u32,
+            waits: false,
+        });
+    }
+    world.worker.turn(world.now);
+    host.collect_and_accept();
+    let mut offered = host.accepted().len();
+    assert_eq!(offered, 64 * LISTENERS);
+    let mut turns = 0;
+    while offered < WAITING * LISTENERS {
+        assert!(world.worker.turn(world.now), "it goes on");
+        turns += 1;
+        host.collect_and_accept();
+        let now = host.accepted().len();
+        assert!(
+            (1..=IN_TIME * REST).contains(&(now - offered)),
+            "{offered}, {now}"
+        );
+        offered = now;
+    }
+    assert!(turns >= LISTENERS.div_ceil(IN_TIME), "{turns}");
 }

@@ -15,6 +15,7 @@ use queue_pair::{ConnRef, position};
 use tcp::{ConnId, Instant, ListenerId, Request};
 
 use super::Worker;
+use super::room::Until;
 use super::submissions::Whose;
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::listeners::{Member, Offer};
@@ -67,7 +68,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.offer_waiting(number) {
             self.balance(number);
         } else {
-            self.offering.push(number);
+            self.offering.push_back(number);
         }
     }
 
@@ -111,13 +112,23 @@ impl<D: Device, N: Network> Worker<D, N> {
         true
     }
 
-    /// Goes on where there was more to offer than in the last turn: true if there was.
+    /// Goes on where there was more to offer than in the last turn, at as many listeners as there is time for:
+    /// true if there were any.
     pub(super) fn go_on_offering(&mut self) -> bool {
-        let goes_on = !self.offering.is_empty();
-        for number in core::mem::take(&mut self.offering) {
-            self.hand_over(number);
+        let listeners = self.offering.len();
+        if listeners == 0 {
+            return false;
         }
-        goes_on
+        let until = Until::taking(self.turn_clock);
+        for at in 0..listeners {
+            if at > 0 && until.is_over() {
+                break;
+            }
+            if let Some(number) = self.offering.pop_front() {
+                self.hand_over(number);
+            }
+        }
+        true
     }
 
     /// Tries once more where connections wait for memory of the processes, if some was given back

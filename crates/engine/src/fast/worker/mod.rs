@@ -180,8 +180,8 @@ pub struct Worker<D, N> {
     questions: u64,
     /// Listeners whose connections wait for memory of the processes that accept from them.
     lacking_memory: Vec<u32>,
-    /// Listeners that had more to offer than is offered in a turn.
-    offering: Vec<u32>,
+    /// Listeners that had more to offer than is offered in a turn, in the order in which they go on.
+    offering: VecDeque<u32>,
     /// Chunks of all sessions that were free when they were last tried.
     lacked_at: u64,
     /// Where the search for something to let go of goes on.
@@ -289,7 +289,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             rota: Rota::default(),
             questions: 0,
             lacking_memory: Vec::new(),
-            offering: Vec::new(),
+            offering: VecDeque::new(),
             lacked_at: 0,
             shed_hand: 0,
             now: Instant::ZERO,
