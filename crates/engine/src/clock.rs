@@ -45,6 +45,15 @@ impl Clock {
         }
     }
 
+    /// One that began at this time of this one, without a look.
+    #[must_use]
+    pub fn since(&self, at: Instant) -> Self {
+        Self {
+            start: self.start.saturating_add(at.as_nanos()),
+            ..*self
+        }
+    }
+
     /// When it began, by the machine's monotonic clock, in nanoseconds.
     pub fn began_ns(&self) -> u64 {
         self.start
@@ -118,8 +127,22 @@ fn nanoseconds(clock: ClockId) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, CoreTime};
+    use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn a_clock_that_begins_in_the_past_has_passed_that() {
+        static TIME: AtomicU64 = AtomicU64::new(1_000);
+        let clock = Clock::told(&TIME).again();
+        TIME.store(1_500, Ordering::Relaxed);
+        let at = clock.now();
+        TIME.store(1_800, Ordering::Relaxed);
+        assert_eq!(clock.since(at).now().as_nanos(), 300);
+        let steps = Clock::told_in_steps(&TIME, 7).since(Instant::from_nanos(1_800));
+        assert_eq!(TIME.load(Ordering::Relaxed), 1_800, "nobody has looked");
+        assert_eq!(steps.now().as_nanos(), 0);
+        assert_eq!(steps.now().as_nanos(), 7);
+    }
 
     #[test]
     fn only_time_on_a_core_counts_and_only_if_it_is_wanted() {

@@ -1,6 +1,6 @@
 //! Many connections: nothing that concerns all of them is done at once.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::world::World;
 use engine::clock::Clock;
@@ -168,4 +168,17 @@ fn listeners_that_have_much_to_offer_share_the_time_of_a_turn() {
         offered = now;
     }
     assert!(turns >= LISTENERS.div_ceil(IN_TIME), "{turns}");
+}
+
+#[test]
+fn a_turn_that_finds_nothing_looks_at_no_clock() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    const LOOK: u64 = 10;
+    let mut world = World::of_clock(Clock::told_in_steps(&TIME, LOOK));
+    let (_host, _, _) = world.connected();
+    world.settle();
+    let before = TIME.load(Ordering::Relaxed);
+    assert!(!world.worker.turn(world.now));
+    // Who drives it has begun its clock.
+    assert_eq!(TIME.load(Ordering::Relaxed) - before, LOOK);
 }

@@ -32,7 +32,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Takes what other workers have handed over; true if there was anything.
     pub(super) fn take_handed(&mut self) -> bool {
         let mut any = false;
-        let until = Until::taking(self.turn_clock);
+        let until = Until::taking(self.turn_clock, self.so_far);
         for count in 0..BUDGET {
             let Some(handoff) = &mut self.handoff else {
                 return false;

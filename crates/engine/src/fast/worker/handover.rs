@@ -119,7 +119,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if listeners == 0 {
             return false;
         }
-        let until = Until::taking(self.turn_clock);
+        let until = Until::taking(self.turn_clock, self.so_far);
         for at in 0..listeners {
             if at > 0 && until.is_over() {
                 break;

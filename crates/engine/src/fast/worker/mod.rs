@@ -190,6 +190,9 @@ pub struct Worker<D, N> {
     now: Instant,
     /// Begins with each turn.
     turn_clock: Clock,
+    /// How long the turn had lasted when that was last looked at, in nanoseconds: after something was done, since a
+    /// turn that finds nothing looks at no clock.
+    so_far: u64,
     /// Until when submissions are taken.
     taking: Until,
     /// How often a page of a session's memory was missing, as far as that was looked at.
@@ -294,6 +297,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             shed_hand: 0,
             now: Instant::ZERO,
             turn_clock: Clock::default(),
+            so_far: 0,
             taking: Until::done(),
             pages_lost: lost::pages_lost(),
             breaches: Vec::new(),
@@ -342,12 +346,24 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// One turn at the time `now`; true if there was anything to do.
     pub fn turn(&mut self, now: Instant) -> bool {
+        self.turn_of(now, self.common.clock.again())
+    }
+
+    /// The same, with a clock that began with the turn.
+    fn turn_of(&mut self, now: Instant, clock: Clock) -> bool {
         self.now = now;
-        self.turn_clock = self.common.clock.again();
+        (self.turn_clock, self.so_far) = (clock, 0);
         self.connections.set_now(now);
         self.beat();
         let goes_on = self.go_on_offering();
-        let received = self.receive() | self.receive_local() | self.take_handed();
+        let mut received = self.receive() | self.receive_local();
+        if goes_on || received {
+            self.note_time();
+        }
+        if self.take_handed() {
+            received = true;
+            self.note_time();
+        }
         self.catch_up_left = order::CATCH_UP;
         let submitted = self.take_submissions();
         self.hear_of_accepts();
@@ -358,6 +374,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.hand_over_again();
         let events = self.take_events();
         let told = self.post_completions();
+        if submitted || timers || events || told {
+            self.note_time();
+        }
         let sent = self.transmit();
         self.ring();
         self.end_breached();
@@ -366,6 +385,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         let worked = goes_on || received || submitted || timers || events || sent || told || swept;
         self.counters.empty_turns += u64::from(!worked);
         worked
+    }
+
+    /// Something was done in this turn: what follows has its time from now on.
+    pub(super) fn note_time(&mut self) {
+        self.so_far = self.turn_clock.now().as_nanos();
     }
 
     pub(super) fn receive(&mut self) -> bool {

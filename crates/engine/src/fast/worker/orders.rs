@@ -141,7 +141,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Ok(None);
         };
         self.catch_up_left = CATCH_UP;
-        self.taking = Until::taking(self.common.clock.again());
+        self.taking = Until::taking(self.common.clock.again(), 0);
         self.take_submissions_of(id, left.min(BUDGET)).map(Some)
     }
 
@@ -253,6 +253,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             Ask::Settle => {
                 attached?;
                 // What has arrived counts, too: on a kernel it would be there by now.
+                (self.turn_clock, self.so_far) = (self.common.clock.again(), 0);
                 self.receive();
                 self.take_handed();
                 self.hand_over_again();

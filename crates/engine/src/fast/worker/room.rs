@@ -47,44 +47,40 @@ const SENDS_LEAST_NS: u64 = 40_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Until {
     turn: Clock,
-    own: Clock,
-    /// Since the turn began, and since this did: both must be over. `None`: there is no end.
-    end: Option<(u64, u64)>,
+    /// In nanoseconds since the turn began; `None`: there is no end.
+    end: Option<u64>,
 }
 
 impl Until {
-    /// Takes what others hand to it, in a turn that began with this clock.
-    pub fn taking(turn: Clock) -> Self {
-        Self::within(turn, TAKES_NS, TAKES_LEAST_NS)
+    /// Takes what others hand to it, in a turn that began with this clock and has lasted so long.
+    pub fn taking(turn: Clock, so_far: u64) -> Self {
+        Self::within(turn, TAKES_NS.max(so_far + TAKES_LEAST_NS))
     }
 
     /// Sends.
-    pub fn sending(turn: Clock) -> Self {
-        Self::within(turn, SENDS_NS, SENDS_LEAST_NS)
+    pub fn sending(turn: Clock, so_far: u64) -> Self {
+        Self::within(turn, SENDS_NS.max(so_far + SENDS_LEAST_NS))
     }
 
     /// Does all that there is.
     pub fn done() -> Self {
         Self {
             turn: Clock::default(),
-            own: Clock::default(),
             end: None,
         }
     }
 
-    fn within(turn: Clock, end: u64, least: u64) -> Self {
+    fn within(turn: Clock, end: u64) -> Self {
         Self {
             turn,
-            own: turn.again(),
-            end: Some((end, least)),
+            end: Some(end),
         }
     }
 
     /// Whether it has had its time in this turn.
     pub fn is_over(&self) -> bool {
-        self.end.is_some_and(|(end, least)| {
-            self.turn.now().as_nanos() >= end && self.own.now().as_nanos() >= least
-        })
+        self.end
+            .is_some_and(|end| self.turn.now().as_nanos() >= end)
     }
 }
 
@@ -99,19 +95,19 @@ mod tests {
         let time: &AtomicU64 = Box::leak(Box::default());
         let turn = Clock::told(time);
         let at = |ns| time.store(ns, Ordering::Relaxed);
-        let taking = Until::taking(turn);
+        let taking = Until::taking(turn, 0);
         at(TAKES_NS - 1);
         assert!(!taking.is_over());
         at(TAKES_NS);
         assert!(taking.is_over());
-        let sending = Until::sending(turn);
-        at(TAKES_NS + SENDS_LEAST_NS);
+        let sending = Until::sending(turn, TAKES_NS);
+        assert!(!sending.is_over());
+        at(SENDS_NS);
         assert!(sending.is_over(), "it has had as much as the turn");
-        let late = Until::sending(turn);
+        let late = Until::sending(turn, SENDS_NS);
+        at(SENDS_NS + SENDS_LEAST_NS - 1);
         assert!(!late.is_over());
-        at(TAKES_NS + 2 * SENDS_LEAST_NS - 1);
-        assert!(!late.is_over());
-        at(TAKES_NS + 2 * SENDS_LEAST_NS);
+        at(SENDS_NS + SENDS_LEAST_NS);
         assert!(late.is_over());
         at(u64::MAX);
         assert!(!Until::done().is_over());

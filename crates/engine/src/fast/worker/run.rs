@@ -104,7 +104,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             // must not seem to have come earlier than it did: a round trip would look too short.
             let turn_at = if tended { state.clock.now() } else { now };
             tended = false;
-            let worked = self.turn(turn_at);
+            let worked = self.turn_of(turn_at, state.clock.since(turn_at));
             let after = state.clock.now();
             let spent = after.saturating_duration_since(now).as_nanos() as u64;
             if worked {

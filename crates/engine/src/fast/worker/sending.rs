@@ -92,7 +92,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.note_flows();
         self.paths.begin_turn();
         let mut sending = Sending {
-            until: Until::sending(self.turn_clock),
+            until: Until::sending(self.turn_clock, self.so_far),
             begun: false,
             more: false,
             sent: 0,

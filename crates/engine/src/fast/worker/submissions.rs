@@ -47,7 +47,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Takes the submissions that wait; true if there were any.
     pub(super) fn take_submissions(&mut self) -> bool {
         let mut any = false;
-        self.taking = Until::taking(self.turn_clock);
+        self.taking = Until::taking(self.turn_clock, self.so_far);
         let mut left_out = None;
         // Never more than `u16::MAX`, as there are no more sessions.
         for at in self.rota.slots(self.sessions.awake() as u16) {
@@ -490,6 +490,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let info = self.stack.info(self.now, conn);
             let resets = |info: &ConnInfo| request == Request::Abort || info.receive_queue > 0;
             if info.is_some_and(|info| info.send_queue > 0 && resets(&info)) {
+                self.note_time();
                 self.transmit();
             }
         }
