@@ -4,7 +4,7 @@ use super::exchange::{Exchange, Stored, refuse};
 use super::offered::Offered;
 use super::response::{Part, Response};
 use super::uploads::{Upload, Uploads};
-use native::{Errno, File, Handle, Queue, Shutdown};
+use native::{Errno, File, Handle, Queue, Shutdown, View};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -369,10 +369,34 @@ impl Client {
 /// Receives what is there into an upload, at most what that still misses, from where it has arrived straight
 /// into the page cache. `EPIPE`: the client has ended its side. The upload notes what goes wrong with its file.
 fn receive_into(queue: &mut Queue, connection: Handle, upload: &mut Upload) -> Result<(), Errno> {
-    let limit = usize::try_from(upload.left()).map_or(UPLOAD_CHUNK, |left| left.min(UPLOAD_CHUNK));
-    let view = queue.view(connection, limit)?.ok_or(Errno::PIPE)?;
-    upload.write_shared(view.bytes()?);
-    queue.release(view)
+    let views = look(queue, connection, upload.left())?;
+    let bytes: Result<Vec<_>, Errno> = views.iter().map(View::bytes).collect();
+    upload.write_shared(&mut bytes?);
+    let mut released = views.into_iter().map(|view| queue.release(view));
+    released.try_for_each(|released| released)
+}
+
+/// What has arrived of so much: on the engine in stretches of a page or some, which are written by one call.
+fn look(queue: &mut Queue, connection: Handle, left: u64) -> Result<Vec<View>, Errno> {
+    let mut limit = usize::try_from(left).map_or(UPLOAD_CHUNK, |left| left.min(UPLOAD_CHUNK));
+    let mut views = Vec::with_capacity(queue_pair::GATHERED);
+    while limit > 0 && views.len() < queue_pair::GATHERED {
+        match queue.view(connection, limit) {
+            Ok(Some(view)) => {
+                limit = limit.saturating_sub(view.bytes()?.len());
+                views.push(view);
+            }
+            Ok(None) if views.is_empty() => return Err(Errno::PIPE),
+            Err(error) if views.is_empty() || error != Errno::AGAIN => return Err(error),
+            // It is told again, when that is all that there is.
+            Ok(None) | Err(_) => break,
+        }
+        // The kernel has given all that it had, or all that was asked for.
+        if !queue.is_offloaded(connection)? {
+            break;
+        }
+    }
+    Ok(views)
 }
 
 /// `length` bytes of `file` from `offset` on, if it has them.

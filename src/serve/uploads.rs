@@ -154,12 +154,13 @@ impl Upload {
         }
     }
 
-    /// As [`write`](Self::write), from memory that the engine may write.
-    pub fn write_shared(&mut self, mut bytes: &[AtomicU8]) {
-        self.left = self.left.saturating_sub(bytes.len() as u64);
-        while !bytes.is_empty() && self.failed.is_none() {
-            match queue_pair::write_out(bytes, &self.file) {
-                Ok(written) => bytes = &bytes[written..],
+    /// As [`write`](Self::write), from stretches of memory that the engine may write.
+    pub fn write_shared(&mut self, mut stretches: &mut [&[AtomicU8]]) {
+        let bytes: usize = stretches.iter().map(|stretch| stretch.len()).sum();
+        self.left = self.left.saturating_sub(bytes as u64);
+        while !stretches.is_empty() && self.failed.is_none() {
+            match queue_pair::write_out(stretches, &self.file) {
+                Ok(written) => stretches = rest(stretches, written),
                 Err(Errno::INTR) => {}
                 Err(error) => self.failed = Some(status(error)),
             }
@@ -220,6 +221,23 @@ impl Upload {
             let _ = unlinkat(&self.parent, &beside, AtFlags::empty());
         })
     }
+}
+
+/// What is left of these stretches after so many bytes.
+fn rest<'a, 'b>(stretches: &'a mut [&'b [AtomicU8]], mut bytes: usize) -> &'a mut [&'b [AtomicU8]] {
+    let is_over = |stretch: &&&[AtomicU8]| {
+        let is_over = stretch.len() <= bytes;
+        if is_over {
+            bytes -= stretch.len();
+        }
+        is_over
+    };
+    let over = stretches.iter().take_while(is_over).count();
+    let rest = &mut stretches[over..];
+    if let Some(first) = rest.first_mut() {
+        *first = &first[bytes..];
+    }
+    rest
 }
 
 /// Whether a file may be stored under this name: its conditions hold of what is there, if it has any, and that is a

@@ -1,8 +1,9 @@
 //! What may be stored where, and that it is there in whole or not at all.
 
-use super::{Method, Request, Stored, Upload, Uploads};
+use super::{Method, Request, Stored, Upload, Uploads, rest};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A directory to store in, beside another that must stay as it is.
 struct Place(PathBuf);
@@ -42,7 +43,8 @@ impl Place {
         match self.begin(Method::Put, target, set) {
             Ok(mut upload) => {
                 upload.write(b"abc");
-                upload.write_shared(&[b'd'.into(), b'e'.into(), b'f'.into()]);
+                let (two, one) = ([b'd'.into(), b'e'.into()], [b'f'.into()]);
+                upload.write_shared(&mut [&two, &one]);
                 assert_eq!((upload.left(), upload.has_failed()), (0, false));
                 upload.finish()
             }
@@ -194,4 +196,22 @@ fn post_makes_a_file_with_a_name_of_its_own_each_time() {
         );
     }
     assert_eq!(place.begin(Method::Post, "/sub", |_| {}).err(), Some(409));
+}
+
+/// However much of them the kernel takes at once.
+#[test]
+fn what_is_left_of_stretches_begins_where_writing_ended() {
+    let letters = |text: &str| -> Vec<AtomicU8> { text.bytes().map(AtomicU8::new).collect() };
+    let parts = ["ab", "c", "def"].map(letters);
+    for (bytes, left) in ["abcdef", "bcdef", "cdef", "def", "ef", "f", ""]
+        .iter()
+        .enumerate()
+    {
+        let mut stretches: Vec<&[AtomicU8]> = parts.iter().map(Vec::as_slice).collect();
+        let found: Vec<u8> = rest(&mut stretches, bytes)
+            .iter()
+            .flat_map(|stretch| stretch.iter().map(|byte| byte.load(Ordering::Relaxed)))
+            .collect();
+        assert_eq!(found, left.as_bytes(), "{bytes}");
+    }
 }

@@ -120,14 +120,23 @@ pub fn read_in_now(to: &[AtomicU8], fd: impl AsFd, offset: u64) -> Result<usize,
     rustix::io::preadv2(fd, &mut one, offset, rustix::io::ReadWriteFlags::NOWAIT)
 }
 
-/// Writes what `from` holds to a file, from where that stands. Returns how many bytes it took.
+/// So many stretches are written at once, at most: 64 KB, where each is of a page.
+pub const GATHERED: usize = 16;
+
+/// Writes what the first [`GATHERED`] of these stretches hold to a file, one after another, from where that stands.
+/// Returns how many bytes it took.
 ///
 /// # Errors
 /// The kernel's.
-pub fn write_out(from: &[AtomicU8], fd: impl AsFd) -> Result<usize, Errno> {
-    // SAFETY: the range is that of `from`. The reference ends in the call, which only takes it apart
-    // into the pointer and length for the kernel: no Rust code reads through it. For what may write
-    // the bytes at the same time, see the module's documentation.
-    let bytes = unsafe { core::slice::from_raw_parts(from.as_ptr().cast::<u8>(), from.len()) };
-    rustix::io::write(fd, bytes)
+pub fn write_out(from: &[&[AtomicU8]], fd: impl AsFd) -> Result<usize, Errno> {
+    let mut gathered = [std::io::IoSlice::new(&[]); GATHERED];
+    let count = from.len().min(GATHERED);
+    for (place, from) in gathered.iter_mut().zip(from) {
+        // SAFETY: the range is that of `from`. The reference ends in the call below, which only takes it apart
+        // into the pointer and length for the kernel: no Rust code reads through it. For what may write
+        // the bytes at the same time, see the module's documentation.
+        let bytes = unsafe { core::slice::from_raw_parts(from.as_ptr().cast::<u8>(), from.len()) };
+        *place = std::io::IoSlice::new(bytes);
+    }
+    rustix::io::writev(fd, &gathered[..count])
 }

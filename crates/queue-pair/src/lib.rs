@@ -90,7 +90,8 @@ pub use area::Area;
 pub use born_here::BornHere;
 #[cfg(not(loom))]
 pub use copy::{
-    as_shared, copy_across, copy_in, copy_out, read_in, read_in_now, receive_in, write_out,
+    GATHERED, as_shared, copy_across, copy_in, copy_out, read_in, read_in_now, receive_in,
+    write_out,
 };
 #[cfg(not(loom))]
 pub use core_word::CoreWord;
