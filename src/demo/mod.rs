@@ -1,15 +1,18 @@
 //! `outboard demo`: a site served on a private engine, fetched through the kernel's TCP, and an
 //! account of what happened.
 
+mod account;
+mod burden;
 mod bystanders;
 mod site;
 mod stage;
 
 use ::lab::nginx::Nginx;
 use ::lab::outboard::total;
-use ::lab::table::Table;
 use ::lab::{Side, tool};
-use anyhow::{Result, bail};
+use account::Row;
+use anyhow::{Context, Result, bail};
+use burden::Burden;
 use site::Site;
 use stage::{Kind, Stage, Trial};
 use std::path::Path;
@@ -54,20 +57,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut rows = Vec::new();
     let mut servers = Vec::new();
     for kind in kinds {
-        println!("serving with {} and fetching with curl", kind.name());
-        let server = on_engine.start(kind, &site)?;
-        let by_engine = on_engine.try_out(kind, &server, &site)?;
-        // It stays, for those who keep the demo.
+        println!(
+            "serving with {} and fetching, on both in turns",
+            kind.name()
+        );
+        let (row, server) = try_out(kind, &on_engine, &on_kernel, &site)?;
         servers.push((kind, server));
-        let server = on_kernel.start(kind, &site)?;
-        let by_kernel = on_kernel.try_out(kind, &server, &site)?;
-        rows.push((kind, by_engine, by_kernel));
+        rows.push(row);
     }
     let bystanders = bystanders::look(&on_engine, Kind::BuiltIn.address())?;
     drop(on_kernel);
 
     println!();
-    print!("{}", account_of_servers(&rows));
+    print!("{}", account::of_servers(&rows));
     println!();
     if let Some(counters) = on_engine.counters()? {
         println!(
@@ -86,13 +88,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bystanders.kernel_segments,
     );
     println!();
-    print!("{}", account_of_cpu(&rows));
+    print!("{}", account::of_costs(&rows));
+    print!("{}", account::of_what_is_worse(&rows));
     println!("{WHAT_THIS_MEASURES}");
     println!();
     let sound = bystanders.ping
         && bystanders.other_port
         && bystanders.local_client
-        && rows.iter().all(|(_, by_engine, _)| is_sound(by_engine));
+        && rows.iter().all(|row| is_sound(&row.engine));
     println!(
         "{} in {:.0} s.",
         if sound {
@@ -115,8 +118,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn is_sound(trial: &Trial) -> bool {
-    trial.pages == Site::pages().count()
-        && trial.large_equal
+    trial.fetched.pages == Site::pages().count()
+        && trial.fetched.large_equal
         && trial
             .engine_connections
             .is_none_or(|(accepted, all)| accepted >= all)
@@ -134,80 +137,54 @@ engine, and the whole machine may do more of it than before. `outboard lab run w
 with cores of their own and intervals; `outboard plan` says from which load on it would pay for a server of
 yours, if it would.";
 
-/// Who answered, and whether it was right.
-fn account_of_servers(rows: &[(Kind, Trial, Trial)]) -> String {
-    let mut table = Table::new([
-        "Served on the engine by",
-        "connections of the engine",
-        "pages right",
-        "100 MB file",
-        "speed",
-        "on the kernel",
-    ]);
-    for (kind, by_engine, by_kernel) in rows {
-        let (accepted, all) = by_engine.engine_connections.unwrap_or_default();
-        table.row([
-            kind.name().to_string(),
-            format!("{accepted} of {all}"),
-            format!("{} of {}", by_engine.pages, Site::pages().count()),
-            if by_engine.large_equal {
-                "equal hash"
-            } else {
-                "DIFFERS"
-            }
-            .to_string(),
-            speed(by_engine.speed),
-            speed(by_kernel.speed),
-        ]);
+/// A load that is measured once says little on a shared machine, and whoever comes first finds it differently.
+const ROUNDS: usize = 3;
+
+/// Tries a server on both, in turns. It stays up on the engine, for those who keep the demo.
+fn try_out(
+    kind: Kind,
+    on_engine: &Stage,
+    on_kernel: &Stage,
+    site: &Site,
+) -> Result<(Row, stage::Server)> {
+    let stages = [on_kernel, on_engine];
+    let servers = [on_kernel.start(kind, site)?, on_engine.start(kind, site)?];
+    let accepted = on_engine.accepted()?;
+    let mut fetched = Vec::new();
+    for (stage, server) in stages.iter().zip(&servers) {
+        fetched.push(stage.fetch_all(kind, server, site)?);
     }
-    table.to_string()
-}
-
-fn speed(bytes_a_second: f64) -> String {
-    format!("{:.0} MB/s", bytes_a_second / 1e6)
-}
-
-/// What the same requests cost, the server's process and everything together.
-fn account_of_cpu(rows: &[(Kind, Trial, Trial)]) -> String {
-    let mut table = Table::new(["CPU time", "on the kernel", "on the engine", "ratio"]);
-    for (kind, by_engine, by_kernel) in rows {
-        for (what, kernel, engine) in [
-            (
-                "server process, a request of 1 KB",
-                by_kernel.request_cpu,
-                by_engine.request_cpu,
-            ),
-            (
-                "whole machine, a request of 1 KB",
-                by_kernel.machine_cpu,
-                by_engine.machine_cpu,
-            ),
-            (
-                "server process, the 100 MB file",
-                by_kernel.large_cpu,
-                by_engine.large_cpu,
-            ),
-        ] {
-            table.row([
-                format!("{}: {what}", kind.name()),
-                time(kernel),
-                time(engine),
-                format!(
-                    "{:.2}",
-                    engine.as_secs_f64() / kernel.as_secs_f64().max(1e-9)
-                ),
-            ]);
+    let mut burdens = [Vec::new(), Vec::new()];
+    for round in 0..ROUNDS {
+        for turn in 0..stages.len() {
+            let index = (round + turn) % stages.len();
+            burdens[index].push(Burden::measure(stages[index], kind, &servers[index])?);
         }
     }
-    table.to_string()
-}
-
-fn time(time: Duration) -> String {
-    if time < Duration::from_millis(1) {
-        format!("{:.1} us", time.as_secs_f64() * 1e6)
-    } else {
-        format!("{:.1} ms", time.as_secs_f64() * 1e3)
-    }
+    let came = accepted
+        .zip(on_engine.accepted()?)
+        .map(|(before, after)| after - before);
+    let mut trials = fetched.into_iter().zip(burdens).map(|(fetched, burdens)| {
+        Some(Trial {
+            engine_connections: came.map(|came| {
+                let made = fetched.connections + ROUNDS * burden::CONNECTIONS;
+                (came, made as u64)
+            }),
+            fetched,
+            burden: Burden::middle(&burdens)?,
+        })
+    });
+    let (kernel, engine) = (trials.next().flatten(), trials.next().flatten());
+    let (kernel, engine) = kernel.zip(engine).context("nothing was measured")?;
+    let [_, server] = servers;
+    Ok((
+        Row {
+            kind,
+            engine,
+            kernel,
+        },
+        server,
+    ))
 }
 
 /// Says how to try it by hand, and waits.

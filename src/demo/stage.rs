@@ -1,21 +1,17 @@
 //! A private network with or without an engine, and the servers that are tried on it.
 
-use super::site::{KILOBYTE, LARGE, LARGE_SIZE, Site};
-use ::lab::load::Load;
+use super::burden::Burden;
+use super::site::{LARGE, LARGE_SIZE, Site};
 use ::lab::nginx::{self, Nginx};
 use ::lab::outboard::{Counter, Outboard, total};
-use ::lab::sampler::account::Account;
 use ::lab::{Process, Side, World, sampler};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The port of the built-in server.
 const BUILT_IN_PORT: u16 = 8080;
-/// The load whose cost is measured: requests a second, in step with no tick of the kernel's, for so long.
-const RATE: f64 = 2_999.0;
-const SECONDS: u64 = 3;
 
 /// A world, and its engine if it has one.
 pub struct Stage {
@@ -46,22 +42,27 @@ pub enum Server {
     Nginx(Nginx),
 }
 
-/// What came of trying a server.
-pub struct Trial {
+/// What came of fetching what a server has.
+pub struct Fetched {
     /// Pages that arrived as they are.
     pub pages: usize,
     /// Whether the large file arrived as it is.
     pub large_equal: bool,
     /// How fast it came, in bytes a second: the median of some fetches.
     pub speed: f64,
-    /// Connections that the engine accepted meanwhile, and those that there were.
-    pub engine_connections: Option<(u64, u64)>,
-    /// CPU of the server for a request of 1 KB.
-    pub request_cpu: Duration,
-    /// CPU of the whole machine for such a request: server, engine, client and interrupts.
-    pub machine_cpu: Duration,
     /// CPU of the server for the large file.
     pub large_cpu: Duration,
+    /// Connections that were made.
+    pub connections: usize,
+}
+
+/// What came of trying a server.
+pub struct Trial {
+    pub fetched: Fetched,
+    /// Connections that the engine accepted meanwhile, and those that there were.
+    pub engine_connections: Option<(u64, u64)>,
+    /// What a request of 1 KB cost and took.
+    pub burden: Burden,
 }
 
 impl Kind {
@@ -84,7 +85,8 @@ impl Kind {
 }
 
 impl Server {
-    fn pid(&self) -> u32 {
+    /// The process that serves.
+    pub fn pid(&self) -> u32 {
         match self {
             Self::BuiltIn(process) => process.id(),
             Self::Nginx(nginx) => nginx.worker(),
@@ -140,9 +142,8 @@ impl Stage {
         }
     }
 
-    /// Fetches what the site has, checks it, and measures what it cost the server.
-    pub fn try_out(&self, kind: Kind, server: &Server, site: &Site) -> Result<Trial> {
-        let before = self.counters()?;
+    /// Fetches what the site has, and checks it.
+    pub fn fetch_all(&self, kind: Kind, server: &Server, site: &Site) -> Result<Fetched> {
         let mut pages = 0;
         for page in Site::pages() {
             pages += usize::from(self.fetch(kind, page, site)?.0);
@@ -156,45 +157,14 @@ impl Stage {
             *time = took;
         }
         let spent = sampler::run_time(server.pid())?.saturating_sub(cpu);
-        let large_cpu = spent / LARGE_FETCHES as u32;
         times.sort_unstable();
         let took = times[LARGE_FETCHES / 2];
-
-        let load = Load {
-            server: kind.address(),
-            path: format!("/{KILOBYTE}"),
-            close: false,
-            connections: 8,
-            rate: RATE,
-            duration: Duration::from_secs(SECONDS),
-            grace: Load::GRACE,
-        };
-        let cpu = sampler::run_time(server.pid())?;
-        let machine = Account::of_machine()?;
-        let outcome = self.world.on(Side::Client, || load.run())?;
-        let busy = Account::of_machine()?.since(&machine).machine();
-        let spent = sampler::run_time(server.pid())?.saturating_sub(cpu);
-        if outcome.answered < outcome.due {
-            bail!(
-                "{}: only {} of {} requests were answered; is the machine busy with other things?",
-                kind.name(),
-                outcome.answered,
-                outcome.due
-            );
-        }
-        let connections = (Site::pages().count() + LARGE_FETCHES + load.connections) as u64;
-        let engine_connections = before.zip(self.counters()?).map(|(before, after)| {
-            let accepted = total(&after, ACCEPTED) - total(&before, ACCEPTED);
-            (accepted as u64, connections)
-        });
-        Ok(Trial {
+        Ok(Fetched {
             pages,
             large_equal,
             speed: LARGE_SIZE as f64 / took.as_secs_f64(),
-            engine_connections,
-            request_cpu: spent.div_f64(outcome.answered as f64),
-            machine_cpu: busy.div_f64(outcome.answered as f64),
-            large_cpu,
+            large_cpu: spent / LARGE_FETCHES as u32,
+            connections: Site::pages().count() + LARGE_FETCHES,
         })
     }
 
@@ -223,6 +193,12 @@ impl Stage {
         Ok((equal, took))
     }
 
+    /// Connections that the engine has accepted so far, if there is an engine.
+    pub fn accepted(&self) -> Result<Option<u64>> {
+        let counters = self.counters()?;
+        Ok(counters.map(|counters| total(&counters, "tcp_passive_opens") as u64))
+    }
+
     /// The engine's counters, if there is an engine.
     pub fn counters(&self) -> Result<Option<Vec<Counter>>> {
         self.engine
@@ -231,6 +207,3 @@ impl Stage {
             .transpose()
     }
 }
-
-/// The engine's counter of connections that it accepted.
-const ACCEPTED: &str = "tcp_passive_opens";
