@@ -14,6 +14,7 @@ mod goodput;
 mod guard;
 mod handshake;
 mod httperf;
+mod idle_engine;
 mod installed;
 mod large_file;
 mod messages;
@@ -81,6 +82,7 @@ pub const ALL: &[Entry] = &[
     goodput::ROUND_TRIPS,
     goodput::BANDWIDTHS,
     fairness::ENTRY,
+    idle_engine::ENTRY,
     installed::ENTRY,
 ];
 

@@ -159,6 +159,7 @@ pub(super) fn latency(setup: &Setup, bed: &Bed, size: usize, window: Duration) -
         way: &["sockets"],
         size,
         is_interposed: bed.outboard().is_some(),
+        is_on_engine: true,
     };
     let server = server::start(setup, bed, &words)?;
     let ask = || {

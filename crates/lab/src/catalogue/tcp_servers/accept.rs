@@ -110,6 +110,7 @@ impl Bench for Accept {
             way,
             size: SIZE,
             is_interposed: at.subject == INTERPOSER,
+            is_on_engine: true,
         };
         let server = server::start(&self.setup, bed, &words)?;
         let asks = || {

@@ -189,6 +189,7 @@ impl Bench for Latency {
             way: if *polls { &[way, "--poll"] } else { &[way] },
             size: at.number(SIZE)? as usize,
             is_interposed: at.subject == INTERPOSER,
+            is_on_engine: true,
         };
         let server = server::start(&self.setup, bed, &words)?;
         let pid = server.id();

@@ -23,6 +23,8 @@ pub struct Words<'a> {
     pub size: usize,
     /// Whether it is on the engine by the interposer.
     pub is_interposed: bool,
+    /// Whether it is on the engine, if there is one.
+    pub is_on_engine: bool,
 }
 
 /// Where it listens.
@@ -40,8 +42,10 @@ pub fn start(setup: &Setup, bed: &Bed, words: &Words<'_>) -> Result<Process> {
         .log(world.scratch().join("echo.log"))
         .start()?;
     match bed.outboard() {
-        Some(outboard) => outboard.wait_until_taken(&mut server, LIMIT, PORT, || true)?,
-        None => server.wait_until(LIMIT, || world.is_reached(address()))?,
+        Some(outboard) if words.is_on_engine => {
+            outboard.wait_until_taken(&mut server, LIMIT, PORT, || true)?;
+        }
+        _ => server.wait_until(LIMIT, || world.is_reached(address()))?,
     }
     Ok(server)
 }
