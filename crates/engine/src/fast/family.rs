@@ -252,6 +252,24 @@ mod tests {
     }
 
     #[test]
+    fn writers_that_alternate_leave_nothing_behind() {
+        let mut family = Family::of_one(A, 0, 0, 0);
+        family.join(Who::Session(B));
+        for turn in 0..10_000 {
+            family.sends(if turn % 2 == 0 { A } else { B }, 1);
+            // All but the last ten are acknowledged.
+            family.acknowledged(family.sent.saturating_sub(10));
+            assert!(family.flight.len() <= 11, "{}", family.flight.len());
+        }
+        family.acknowledged(u64::MAX);
+        assert!(family.flight.is_empty());
+        assert_eq!(
+            (acked(&mut family, A), acked(&mut family, B)),
+            (5_000, 5_000)
+        );
+    }
+
+    #[test]
     fn a_family_goes_on_where_the_one_before_it_ended() {
         // The stream is at 1,000 where this holder has sent 30 bytes, 20 acknowledged.
         let mut family = Family::of_one(B, 30, 20, 1000);

@@ -105,3 +105,30 @@ fn what_was_submitted_before_a_request_comes_before_it() {
     world.settle();
     assert_eq!(world.peer.conns[&peer].bytes, b"before");
 }
+
+#[test]
+fn users_cannot_take_the_control_connections_of_others_or_of_root() {
+    const LIMIT: usize = 32;
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: it takes root to be several users");
+        return;
+    }
+    let mut config = Config::default();
+    config.limits.control_connections = LIMIT as u32;
+    let mut world = World::with(config, LinkConfig::default());
+    let all_of = |world: &mut World, uid| -> Vec<Channel> {
+        let taken: Vec<Channel> = std::iter::from_fn(|| world.dial_as(uid)).collect();
+        assert!(taken.len() < LIMIT);
+        taken
+    };
+    let first = all_of(&mut world, 1_000);
+    let others = [1_001, 1_002, 1_003].map(|uid| all_of(&mut world, uid));
+    assert!(!first.is_empty() && !others[0].is_empty());
+    // Root still finds out what goes on, and stops it.
+    let reply = world.ask_once(&Request::Stats);
+    assert!(matches!(reply, Reply::Stats(_)), "{reply:?}");
+    // And what one gives back another can have.
+    drop(first);
+    world.attend();
+    assert!(world.dial_as(1_003).is_some());
+}

@@ -262,3 +262,16 @@ fn a_user_has_no_more_named_ports_than_its_share() {
     let told = connect(&mut world, &mut second, named(80), to);
     assert_eq!(told, failed(Errno::ACCESS));
 }
+
+#[test]
+fn a_low_port_is_roots_to_connect_from() {
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: it takes root to be root");
+        return;
+    }
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    world.peer.listen(7);
+    let to = SocketAddr::new(PEER, 7);
+    opened(connect(&mut world, &mut host, named(80), to));
+}

@@ -466,6 +466,12 @@ impl World {
 
     /// A process of another user attaches, which only root can have one do.
     pub fn attach_as(&mut self, uid: u32) -> Host {
+        let channel = self.dial_as(uid).expect("room");
+        self.attach_by(channel, None)
+    }
+
+    /// A control connection of another user's, which only root can make, if there is room for it.
+    pub fn dial_as(&mut self, uid: u32) -> Option<Channel> {
         // Whose a connection is, the kernel notes as it is made; and user ids are a thread's.
         let made = std::thread::spawn(move || {
             let uid = Uid::from_raw(uid);
@@ -473,8 +479,8 @@ impl World {
             pair_of_sockets()
         });
         let (ours, theirs) = made.join().expect("no panic");
-        self.desk.add_client(theirs).expect("room");
-        self.attach_by(Channel::new(ours), None)
+        let added = self.desk.add_client(theirs);
+        added.is_ok().then(|| Channel::new(ours))
     }
 
     /// A control connection to the engine.
