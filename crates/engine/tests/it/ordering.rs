@@ -1,14 +1,14 @@
 //! What comes before an order of the control connection: what its process had submitted, and what others had
 //! before that.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::forks::family;
 use crate::world::World;
 use engine::clock::Clock;
-use queue_pair::Submission;
 use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::{ConnRef, OptionKind, Submission};
 
 #[test]
 fn an_order_waits_for_what_others_wrote_before_what_precedes_it() {
@@ -29,6 +29,96 @@ fn an_order_waits_for_what_others_wrote_before_what_precedes_it() {
     assert!(!matches!(reply, Reply::Info(_)), "it was closed: {reply:?}");
     world.pass(Duration::from_millis(100));
     assert_eq!(world.peer.conns[&peer].bytes.len() as u64, WRITTEN);
+}
+
+#[test]
+fn what_a_process_wrote_last_is_sent_though_others_wrote_much_before_that() {
+    // More than is taken in a turn of what comes before.
+    const WRITTEN: u64 = 6_000;
+    let mut world = World::new();
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    for at in 1..=WRITTEN {
+        parent.send_at(conn, b"x", at);
+    }
+    child.send_at(conn, b"last ", WRITTEN + 1);
+    child.send_at(conn, b"words", WRITTEN + 2);
+    drop(child);
+    world.attend();
+    world.pass(Duration::from_millis(100));
+    let bytes = &world.peer.conns[&peer].bytes;
+    assert_eq!(bytes.len() as u64, WRITTEN + 10);
+    assert!(bytes.ends_with(b"last words"));
+}
+
+#[test]
+fn who_goes_on_making_up_a_past_keeps_back_nobodys_last_words() {
+    let mut world = World::new();
+    let (mut parent, child, conn, peer) = family(&mut world);
+    parent.send_at(conn, b"last words", 9);
+    drop(parent);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut child = child;
+            while !done.load(Ordering::Relaxed) {
+                // What has no time comes before everything.
+                let posted = child.region.submissions.post(&Submission::SetOption {
+                    conn,
+                    option: OptionKind::NoDelay,
+                    value: 1,
+                });
+                posted.expect("an honest engine");
+                child.region.submissions.publish();
+            }
+        });
+        world.desk.attend();
+        world.worker.attend_once(world.now);
+        done.store(true, Ordering::Relaxed);
+    });
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&peer].bytes, b"last words");
+}
+
+/// One byte of the area, behind the first, after everything else.
+fn next(conn: ConnRef, at: u64) -> Submission {
+    Submission::SendAt {
+        conn,
+        addr: 1 + at,
+        len: 1,
+        more: false,
+        at: 101 + at,
+    }
+}
+
+#[test]
+fn a_full_ring_and_what_was_taken_before_is_all_sent() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = World::of_clock(Clock::told_in_steps(&TIME, 30_000));
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    let capacity = u64::from(child.region.submissions.capacity());
+    // The child's first is looked at on behalf of each of the parent's, and comes after them.
+    child.send_at(conn, b"y", 100);
+    for at in 1..=60 {
+        parent.send_at(conn, b"x", at);
+    }
+    world.worker.turn(world.now);
+    // There is room for as many as ever, beside the one that was taken.
+    let mut posted = 0;
+    while child
+        .region
+        .submissions
+        .post(&next(conn, posted))
+        .expect("an honest engine")
+    {
+        posted += 1;
+    }
+    child.region.submissions.publish();
+    assert_eq!(posted, capacity);
+    drop(child);
+    world.attend();
+    world.pass(Duration::from_millis(100));
+    let bytes = &world.peer.conns[&peer].bytes;
+    assert_eq!(bytes.len() as u64, 60 + 1 + capacity);
 }
 
 #[test]

@@ -216,6 +216,11 @@ impl Session {
         Ok(self.peeked)
     }
 
+    /// How many submissions can wait to be taken: a ring full, and the one that was taken out of it before.
+    pub fn most_submitted(&self) -> usize {
+        self.region.submissions.capacity() as usize + 1
+    }
+
     /// Whether submissions are taken of it: a host that does not read its notices is not asked for more
     /// of them.
     pub fn is_heard(&self) -> bool {

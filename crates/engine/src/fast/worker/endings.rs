@@ -30,7 +30,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn end_session(&mut self, id: SessionId, reason: EndReason) {
         let mut reason = reason;
         if !reason.is_breach()
-            && let Err(breach) = self.drain(id, false)
+            && let Err(breach) = self.drain(id)
         {
             reason = breach;
         }

@@ -12,7 +12,7 @@ use super::room::Until;
 use super::submissions::BUDGET;
 use crate::exchange::{Ask, ClientKey, Order, Refused, SessionKey, Tale, Told};
 use crate::fast::connections::SessionId;
-use crate::fast::session::EndReason;
+use crate::fast::session::{EndReason, Session};
 use crate::network::Network;
 
 /// How long orders are taken in one go, in nanoseconds: the one that is begun when this is over is
@@ -65,13 +65,13 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.waiting.take().or_else(|| {
             let order = self.slow.order()?;
             let session = precedes(&order).and_then(|key| self.session_named(key));
-            let ring = session
+            let submitted = session
                 .and_then(|id| self.sessions.get(id))
-                .map_or(0, |session| session.region.submissions.capacity());
+                .map_or(0, Session::most_submitted);
             let others = session.map_or(0, |_| self.posted_by_sharers());
             Some(Waiting {
                 order,
-                left: ring as usize,
+                left: submitted,
                 others,
             })
         })
@@ -117,10 +117,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// How much can have been submitted by now on connections that several processes have.
-    fn posted_by_sharers(&self) -> usize {
+    pub(super) fn posted_by_sharers(&self) -> usize {
         let sharers = self.sharers.iter().filter_map(|id| self.sessions.get(*id));
-        let rings = sharers.map(|session| session.region.submissions.capacity() as usize);
-        rings.sum()
+        sharers.map(Session::most_submitted).sum()
     }
 
     /// Whether what a session has submitted is taken as soon as more of others has been.

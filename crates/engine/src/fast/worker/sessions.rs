@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use tcp::ConnId;
 
 use super::Worker;
-use super::order::CATCH_UP;
 use super::room::Until;
 use crate::config::shares;
 use crate::exchange::{Inherited, Refused, SessionKey, Tale};
@@ -308,22 +307,28 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Takes everything that a process has submitted so far: at most a ring, since what is taken
-    /// makes room for more. A process that still listens is not told more than it reads; the
-    /// notices to one that does not are for nobody.
-    pub(super) fn drain(&mut self, id: SessionId, listens: bool) -> Result<(), EndReason> {
-        let Some(session) = self.sessions.get(id) else {
-            return Ok(());
-        };
-        let mut left = session.region.submissions.capacity() as usize;
+    /// Takes everything that a process has submitted which is not asked for anything more: at most a ring, since
+    /// what is taken makes room for more. The notices to it are for nobody.
+    ///
+    /// What others have submitted before comes first, as ever. But that is no more than they can have submitted
+    /// by now: who goes on in the name of a time that has passed keeps back nobody's last words.
+    pub(super) fn drain(&mut self, id: SessionId) -> Result<(), EndReason> {
+        let mut left = self.sessions.get(id).map_or(0, Session::most_submitted);
         self.taking = Until::done();
+        self.catch_up_left = self.posted_by_sharers();
         while left > 0 {
-            self.catch_up_left = CATCH_UP;
-            if !listens && let Some(session) = self.sessions.get_mut(id) {
+            if let Some(session) = self.sessions.get_mut(id) {
                 session.notices.clear();
             }
             match self.take_submissions_of(id, left)? {
-                0 => break,
+                0 => {
+                    let session = self.sessions.get_mut(id).filter(|it| !it.broken);
+                    let Some(waits) = session.and_then(|session| session.peeked.take()) else {
+                        break;
+                    };
+                    self.submitted(id, waits)?;
+                    left -= 1;
+                }
                 count => left -= count,
             }
         }
