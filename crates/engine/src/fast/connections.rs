@@ -283,9 +283,9 @@ impl Connections {
         self.opening.find(whose, token)
     }
 
-    /// Those that processes are opening.
-    pub fn opening(&self) -> impl Iterator<Item = &Conn> {
-        self.opening.iter().filter_map(|id| self.get(id))
+    /// Of those that processes are opening the one that comes after this one, or the first.
+    pub fn opening_after(&self, last: Option<ConnId>) -> Option<ConnId> {
+        self.opening.after(last)
     }
 
     /// The connection is over; its chunks must have been given back.

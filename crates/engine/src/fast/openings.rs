@@ -1,6 +1,7 @@
 //! The connections that processes are opening, by connection and by the token that its process gave it.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use tcp::ConnId;
 
@@ -35,9 +36,11 @@ impl Openings {
         self.by_token.get(&(whose, token)).copied()
     }
 
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = ConnId> {
-        self.by_conn.keys().copied()
+    /// The one that comes after this one, or the first.
+    pub fn after(&self, last: Option<ConnId>) -> Option<ConnId> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut later = self.by_conn.range((from, Bound::Unbounded));
+        later.next().map(|(id, _)| *id)
     }
 }
 
@@ -63,7 +66,22 @@ mod tests {
         assert_eq!(openings.find(WHOSE, 8), None);
         openings.remove(conn(1));
         assert_eq!(openings.find(WHOSE, 7), None);
-        assert_eq!(openings.iter().collect::<Vec<_>>(), [conn(2)]);
+        assert_eq!(openings.after(None), Some(conn(2)));
+    }
+
+    #[test]
+    fn they_are_gone_through_whatever_begins_and_ends_meanwhile() {
+        let mut openings = Openings::default();
+        for index in [2, 4, 6] {
+            openings.insert(conn(index), WHOSE, index.into());
+        }
+        let first = openings.after(None);
+        assert_eq!(first, Some(conn(2)));
+        openings.remove(conn(2));
+        openings.insert(conn(1), WHOSE, 1);
+        assert_eq!(openings.after(first), Some(conn(4)));
+        openings.remove(conn(6));
+        assert_eq!(openings.after(Some(conn(4))), None);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! A network that is as it is stated: for tests over the simulated device.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -34,6 +36,16 @@ pub struct FixedNetwork {
     pub unrouted: Vec<IpAddr>,
     /// How often it was asked for a next hop.
     pub asked: u64,
+    /// Of whom something else is known than that hardware address. It is one network with what was cloned from it.
+    told: Arc<Mutex<Told>>,
+}
+
+/// What is told of a network.
+#[derive(Debug, Default)]
+struct Told {
+    neighbours: HashMap<IpAddr, Knowledge>,
+    /// What nobody has heard yet.
+    news: Vec<NetworkChange>,
 }
 
 impl FixedNetwork {
@@ -49,17 +61,26 @@ impl FixedNetwork {
             narrow: Vec::new(),
             unrouted: Vec::new(),
             asked: 0,
+            told: Arc::default(),
         }
     }
-}
 
-impl FixedNetwork {
-    /// What is known of every neighbour.
-    fn everybody(&self) -> Knowledge {
-        Knowledge::Resolved {
+    /// From now on this is known of a neighbour, and told.
+    pub fn tell(&self, neighbour: IpAddr, knowledge: Knowledge) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.neighbours.insert(neighbour, knowledge);
+        told.news
+            .push(NetworkChange::Neighbour(neighbour, knowledge));
+    }
+
+    /// What is known of a neighbour.
+    fn known(&self, neighbour: IpAddr) -> Knowledge {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = told.neighbours.get(&neighbour).copied();
+        known.unwrap_or(Knowledge::Resolved {
             mac: self.peer,
             stale: false,
-        }
+        })
     }
 }
 
@@ -97,12 +118,12 @@ impl Network for FixedNetwork {
         wanted.or(source).ok_or(Errno::NETUNREACH)
     }
 
-    fn neighbour(&mut self, _: IpAddr, _: AsOf) -> Found {
-        Found::Known(self.everybody())
+    fn neighbour(&mut self, next_hop: IpAddr, _: AsOf) -> Found {
+        Found::Known(self.known(next_hop))
     }
 
-    fn neighbour_at_once(&mut self, _: IpAddr) -> Option<Knowledge> {
-        Some(self.everybody())
+    fn neighbour_at_once(&mut self, next_hop: IpAddr) -> Option<Knowledge> {
+        Some(self.known(next_hop))
     }
 
     fn probe(&mut self, _: IpAddr, _: AsOf) -> bool {
@@ -111,7 +132,10 @@ impl Network for FixedNetwork {
 
     fn confirm(&mut self, _: IpAddr, _: MacAddr) {}
 
-    fn changes(&mut self, _: &mut dyn FnMut(NetworkChange)) {}
+    fn changes(&mut self, each: &mut dyn FnMut(NetworkChange)) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.news.drain(..).for_each(each);
+    }
 
     fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()> {
         self.unsteer(address, port);

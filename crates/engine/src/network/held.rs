@@ -1,8 +1,10 @@
 //! Frames whose next hop is being resolved. Few, and not for long: TCP sends again what is lost. What
 //! it sends again while the first is still here takes its place, so that one of them leaves.
 //!
-//! They wait for an address, as a neighbour keeps its number only for as long as anybody uses it.
+//! They wait for an address, as a neighbour keeps its number only for as long as anybody uses it. When that is known
+//! they wait for the device, which takes some in a turn.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -16,15 +18,19 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 /// A frame in waiting.
 #[derive(Debug)]
 struct Held {
-    waits_for: IpAddr,
     since: Instant,
     bytes: Box<[u8]>,
 }
 
-/// Frames in waiting, by the address of the neighbour that they wait for.
+/// Frames in waiting.
 #[derive(Debug, Default)]
 pub struct HeldFrames {
-    frames: Vec<Held>,
+    /// By the address of the neighbour that they wait for.
+    waiting: BTreeMap<IpAddr, Vec<Held>>,
+    /// Those whose neighbour is known by now, in the order in which they leave.
+    released: VecDeque<Held>,
+    /// How many they all are.
+    count: usize,
     limit: usize,
 }
 
@@ -32,16 +38,16 @@ impl HeldFrames {
     /// Holds at most `limit` frames.
     pub fn with_limit(limit: usize) -> Self {
         Self {
-            frames: Vec::new(),
             limit,
+            ..Self::default()
         }
     }
 
     /// Holds `frame` from now on; false if there is no room, and it is lost.
     #[must_use]
     pub fn hold(&mut self, now: Instant, neighbour: IpAddr, frame: &[u8]) -> bool {
-        let again = |held: &&mut Held| held.waits_for == neighbour && is_again(&held.bytes, frame);
-        if let Some(held) = self.frames.iter_mut().find(again) {
+        let mut others = self.waiting.get_mut(&neighbour).into_iter().flatten();
+        if let Some(held) = others.find(|held| is_again(&held.bytes, frame)) {
             held.bytes.copy_from_slice(frame);
             held.since = now;
             return true;
@@ -49,54 +55,69 @@ impl HeldFrames {
         if self.is_full() {
             return false;
         }
-        self.frames.push(Held {
-            waits_for: neighbour,
+        self.waiting.entry(neighbour).or_default().push(Held {
             since: now,
             bytes: frame.into(),
         });
+        self.count += 1;
         true
     }
 
-    /// Takes out the frames for `neighbour`, their destination now filled in.
-    pub fn release(&mut self, neighbour: IpAddr, mac: MacAddr) -> Vec<Box<[u8]>> {
-        let mut released = self.discard(neighbour);
-        for frame in &mut released {
-            if let Some(destination) = frame.first_chunk_mut::<6>() {
+    /// The frames for `neighbour` may leave: this is its hardware address.
+    pub fn release(&mut self, neighbour: IpAddr, mac: MacAddr) {
+        for mut held in self.waiting.remove(&neighbour).into_iter().flatten() {
+            if let Some(destination) = held.bytes.first_chunk_mut::<6>() {
                 *destination = mac.0;
             }
+            self.released.push_back(held);
         }
-        released
     }
 
-    /// Takes out the frames for `neighbour`, which will not be resolved.
-    pub fn discard(&mut self, neighbour: IpAddr) -> Vec<Box<[u8]>> {
-        self.frames
-            .extract_if(.., |held| held.waits_for == neighbour)
-            .map(|held| held.bytes)
-            .collect()
+    /// The next frame that may leave.
+    pub fn next_released(&self) -> Option<&[u8]> {
+        self.released.front().map(|held| &*held.bytes)
+    }
+
+    /// It has left.
+    pub fn pop_released(&mut self) {
+        if self.released.pop_front().is_some() {
+            self.count -= 1;
+        }
+    }
+
+    /// Drops the frames for `neighbour`, which will not be resolved; how many those were.
+    pub fn discard(&mut self, neighbour: IpAddr) -> usize {
+        let dropped = self.waiting.remove(&neighbour).map_or(0, |all| all.len());
+        self.count -= dropped;
+        dropped
     }
 
     /// Drops those that have waited for [too long](PATIENCE); how many those were.
     pub fn drop_aged(&mut self, now: Instant) -> usize {
-        let before = self.frames.len();
         let is_young = |held: &Held| now.saturating_duration_since(held.since) < PATIENCE;
-        self.frames.retain(is_young);
-        before - self.frames.len()
+        self.waiting.retain(|_, all| {
+            all.retain(is_young);
+            !all.is_empty()
+        });
+        self.released.retain(is_young);
+        let before = self.count;
+        self.count = self.released.len() + self.waiting.values().map(Vec::len).sum::<usize>();
+        before - self.count
     }
 
     /// How many frames are held.
     pub fn len(&self) -> usize {
-        self.frames.len()
+        self.count
     }
 
     /// Whether no frame is held.
     pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.count == 0
     }
 
     /// Whether there is no room for another one.
     pub fn is_full(&self) -> bool {
-        self.frames.len() >= self.limit
+        self.count >= self.limit
     }
 }
 
@@ -153,7 +174,8 @@ mod tests {
             other[changed] += 1;
             assert!(held.hold(at(0), neighbour(1), &other));
         }
-        assert_eq!(held.release(neighbour(1), MacAddr([9; 6]))[0][61], 2);
+        held.release(neighbour(1), MacAddr([9; 6]));
+        assert_eq!(held.next_released().map(|frame| frame[61]), Some(2));
     }
 
     #[test]
@@ -162,10 +184,13 @@ mod tests {
         assert!(held.hold(at(0), neighbour(1), &[0; 14]));
         assert!(held.hold(at(0), neighbour(2), &[0; 14]));
         assert!(!held.hold(at(0), neighbour(1), &[0; 14]));
-        let frames = held.release(neighbour(2), MacAddr([9; 6]));
-        assert_eq!(frames.len(), 1);
-        assert_eq!(frames[0][..6], [9; 6]);
-        assert_eq!(held.discard(neighbour(1)).len(), 1);
+        held.release(neighbour(2), MacAddr([9; 6]));
+        let frame = held.next_released().expect("its neighbour is known");
+        assert_eq!(frame[..6], [9; 6]);
+        assert!(held.is_full(), "it has not left");
+        held.pop_released();
+        assert!(held.next_released().is_none());
+        assert_eq!(held.discard(neighbour(1)), 1);
         assert!(held.is_empty());
     }
 
@@ -178,9 +203,13 @@ mod tests {
         // Sent again, it is as young as that.
         assert!(held.hold(at(3), neighbour(1), &segment()));
         assert_eq!(held.drop_aged(at(4)), 1);
-        assert_eq!(held.release(neighbour(2), MacAddr([9; 6])).len(), 0);
+        held.release(neighbour(2), MacAddr([9; 6]));
+        assert!(held.next_released().is_none());
         assert_eq!(held.drop_aged(at(5)), 0);
+        // Nor for a device without frames.
+        held.release(neighbour(1), MacAddr([9; 6]));
         assert_eq!(held.drop_aged(at(6)), 1);
+        held.pop_released();
         assert!(held.is_empty());
     }
 }

@@ -306,9 +306,10 @@ impl Paths {
         self.paths[path.index()].course.here
     }
 
-    /// Whether a path's next hop is the neighbour of this number.
-    pub fn goes_through(&self, path: PathId, neighbour: u32) -> bool {
-        self.paths[path.index()].course.neighbour == Some(neighbour)
+    /// A path's next hop, if it has one.
+    pub fn next_hop(&self, path: PathId) -> Option<IpAddr> {
+        let neighbour = self.paths[path.index()].course.neighbour?;
+        Some(self.neighbours.address(neighbour))
     }
 
     /// Acknowledgements arrive through this path: its next hop is there.
@@ -329,19 +330,19 @@ impl Paths {
         self.neighbours.known(address)
     }
 
-    /// A neighbour has changed; its number, if it is one of ours.
-    pub fn neighbour_changed(&mut self, address: IpAddr, knowledge: Knowledge) -> Option<u32> {
+    /// A neighbour has changed; whether it is one of ours.
+    pub fn neighbour_changed(&mut self, address: IpAddr, knowledge: Knowledge) -> bool {
         self.neighbours.changed(address, knowledge)
     }
 
-    /// What is known of a neighbour, to a question of that time; its number, if it is one of ours and no change was
+    /// What is known of a neighbour, to a question of that time; whether it is one of ours and no change was
     /// told of it since.
     pub fn neighbour_answered(
         &mut self,
         address: IpAddr,
         knowledge: Knowledge,
         as_of: AsOf,
-    ) -> Option<u32> {
+    ) -> bool {
         self.neighbours.answered(address, knowledge, as_of)
     }
 

@@ -23,6 +23,7 @@ mod loans;
 mod local;
 mod many;
 mod neighbours_that_lie;
+mod next_hops;
 mod opening;
 mod ordering;
 mod posted;

@@ -22,6 +22,8 @@ pub struct LinkConfig {
     pub mtu: usize,
     /// Frames that a direction holds before it loses what comes.
     pub capacity: usize,
+    /// Frames of a device's own, which are its again when the other end has received them.
+    pub frames: usize,
     /// What goes wrong on the way.
     pub faults: Faults,
     /// What decides when it goes wrong; each direction draws its own sequence from it.
@@ -35,6 +37,7 @@ impl Default for LinkConfig {
         Self {
             mtu: 1500,
             capacity: 1024,
+            frames: usize::MAX,
             faults: Faults::NONE,
             seed: 0,
             toll: None,

@@ -53,6 +53,8 @@ pub struct SimDevice {
     /// The frame being written, at its full length.
     current: Option<Vec<u8>>,
     submitted: Vec<Vec<u8>>,
+    /// How many there are, of which some may be under way.
+    frames: usize,
     toll: Option<Toll>,
     offloads: Offloads,
     counters: Counters,
@@ -80,6 +82,7 @@ impl SimDevice {
             incoming,
             current: None,
             submitted: Vec::new(),
+            frames: config.frames,
             toll: config.toll,
             offloads: Self::POSSIBLE,
             counters: Counters::default(),
@@ -116,7 +119,11 @@ impl Device for SimDevice {
 
     fn frame(&mut self) -> Option<&mut [u8]> {
         if self.current.is_none() {
-            let mut buffer = self.outgoing.lock().spare.pop().unwrap_or_default();
+            let mut lane = self.outgoing.lock();
+            if self.submitted.len() + lane.waiting() >= self.frames {
+                return None;
+            }
+            let mut buffer = lane.spare.pop().unwrap_or_default();
             buffer.resize(self.limits.frame, 0);
             self.current = Some(buffer);
         }

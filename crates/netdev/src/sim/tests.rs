@@ -68,6 +68,22 @@ fn a_full_link_loses_and_counts() {
     assert_eq!(a.counters().link_full, 3);
 }
 
+#[test]
+fn a_device_has_as_many_frames_as_it_is_given() {
+    let config = LinkConfig {
+        frames: 2,
+        ..LinkConfig::default()
+    };
+    let (mut a, mut b) = link(config).expect("link");
+    send(&mut a, b"1");
+    send(&mut a, b"2");
+    assert!(a.frame().is_none());
+    a.flush();
+    assert!(a.frame().is_none(), "they are on their way");
+    assert_eq!(receive(&mut b).len(), 2);
+    assert!(a.frame().is_some());
+}
+
 /// An Ethernet, IP and TCP header with the pseudo-header sum for `payload` bytes.
 fn header(src: IpAddr, dst: IpAddr, flags: u8, payload: usize) -> (Vec<u8>, PartialChecksum) {
     let mut frame = vec![2; 12];

@@ -1,12 +1,10 @@
-//! What the network says: its changes, and what they mean for frames that wait for a neighbour.
+//! What the network says: its changes, and what they mean for what waits for a neighbour.
 
 use std::net::IpAddr;
 
 use netdev::Device;
-use tcp::Failure;
 
 use super::Worker;
-use crate::fast::connections::Conn;
 use crate::network::{Network, NetworkChange, Paths};
 use crate::slow::kernel::neighbours::Knowledge;
 use crate::stats::Drop;
@@ -17,7 +15,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut addresses = false;
         let mut link = None;
         let mut queues = None;
-        let mut resolved = Vec::new();
+        let mut neighbours = Vec::new();
         let mut all = false;
         let paths: &mut Paths = &mut self.paths;
         self.network.changes(&mut |change| match change {
@@ -28,12 +26,14 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             NetworkChange::Routes => paths.routes_changed(),
             NetworkChange::Neighbour(address, knowledge) => {
-                let number = paths.neighbour_changed(address, knowledge);
-                resolved.extend(number.map(|number| (number, address, knowledge)));
+                if paths.neighbour_changed(address, knowledge) {
+                    neighbours.push((address, knowledge));
+                }
             }
             NetworkChange::Answer(address, knowledge, as_of) => {
-                let number = paths.neighbour_answered(address, knowledge, as_of);
-                resolved.extend(number.map(|number| (number, address, knowledge)));
+                if paths.neighbour_answered(address, knowledge, as_of) {
+                    neighbours.push((address, knowledge));
+                }
             }
             NetworkChange::AllNeighbours => all = true,
             NetworkChange::Link(state) => link = Some(state),
@@ -51,11 +51,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         if addresses {
             self.addresses_changed();
         }
-        if !resolved.is_empty() {
+        if !neighbours.is_empty() {
             self.drop_aged();
         }
-        for (number, address, knowledge) in resolved {
-            self.release_held(number, address, knowledge);
+        for (address, knowledge) in neighbours {
+            self.neighbour_told(address, knowledge);
         }
     }
 
@@ -66,52 +66,22 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// A neighbour of this number and address is known, or is not: what waits for it leaves, or never will. What has
-    /// waited for too long is [dropped](Self::drop_aged) before.
-    pub(super) fn release_held(&mut self, number: u32, address: IpAddr, knowledge: Knowledge) {
+    /// A neighbour is known, or is not: what waits for it leaves with what else is sent, or never will, and of what
+    /// is being opened through it [some fails in each turn](Self::go_on_failing). What has waited for too long is
+    /// [dropped](Self::drop_aged) before.
+    pub(super) fn neighbour_told(&mut self, address: IpAddr, knowledge: Knowledge) {
         match knowledge {
             Knowledge::Resolved { mac, .. } => {
-                for bytes in self.held.release(address, mac) {
-                    let Some(frame) = self.device.frame() else {
-                        self.counters.drop(Drop::HeldUnresolved);
-                        continue;
-                    };
-                    let Some(frame) = frame.get_mut(..bytes.len()) else {
-                        continue;
-                    };
-                    frame.copy_from_slice(&bytes);
-                    self.device.submit(bytes.len(), None);
-                    self.counters.sent += 1;
-                }
-                self.device.flush();
+                self.held.release(address, mac);
+                self.failing.answers(address);
             }
             Knowledge::Failed => {
-                for _ in self.held.discard(address) {
+                for _ in 0..self.held.discard(address) {
                     self.counters.drop(Drop::HeldUnresolved);
                 }
-                self.fail_opens(number);
+                self.failing.fails(address, self.now);
             }
             Knowledge::Unresolved => {}
-        }
-    }
-
-    /// A neighbour does not answer: connections being opened through it fail, as in the kernel;
-    /// established ones go on trying.
-    fn fail_opens(&mut self, neighbour: u32) {
-        let paths = &self.paths;
-        let hopeless = |conn: &&Conn| {
-            let through = |path| paths.goes_through(path, neighbour);
-            conn.path.is_some_and(through)
-        };
-        let ids: Vec<_> = self
-            .connections
-            .opening()
-            .filter(hopeless)
-            .map(|c| c.id)
-            .collect();
-        for id in ids {
-            self.stack
-                .on_unreachable(self.now, id, Failure::HostUnreachable);
         }
     }
 }

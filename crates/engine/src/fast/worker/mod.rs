@@ -22,6 +22,7 @@ mod endings;
 mod events;
 mod extents;
 mod facts;
+mod failing;
 mod fair;
 mod files;
 mod handover;
@@ -81,6 +82,7 @@ use crate::stats::Counters;
 use crate::trace::Trace;
 
 use self::endings::Ending;
+use self::failing::Failing;
 use self::fair::Sharing;
 use self::files::Fetches;
 use self::kernel::Unoffering;
@@ -129,6 +131,7 @@ pub struct Worker<D, N> {
     memory: Memory,
     paths: Paths,
     held: HeldFrames,
+    failing: Failing,
     sessions: Sessions,
     forks: Forks,
     tickets: Tickets,
@@ -253,6 +256,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             memory,
             paths: Paths::with_limit(config.limits.paths),
             held: HeldFrames::with_limit(config.limits.held_frames as usize),
+            failing: Failing::default(),
             moderation: Moderation::new(config.moderation()),
             placement: Placement::fixed(),
             local: config.local.then(Loopback::default),
@@ -380,7 +384,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         let sent = self.transmit();
         self.ring();
         self.end_breached();
-        let swept = self.go_on_ending() | self.go_on_unoffering() | self.go_on_sweeping();
+        let swept = self.go_on_ending()
+            | self.go_on_unoffering()
+            | self.go_on_failing()
+            | self.go_on_sweeping();
         self.counters.turns += 1;
         let worked = goes_on || received || submitted || timers || events || sent || told || swept;
         self.counters.empty_turns += u64::from(!worked);

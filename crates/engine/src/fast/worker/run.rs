@@ -194,6 +194,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.waiting.is_some()
     }
 
+    /// Hears what has changed in the network, at the time `now`: for who drives the turns himself.
+    pub fn hear_of_network(&mut self, now: Instant) {
+        self.now = now;
+        self.network_changed();
+    }
+
     /// What waited while the worker slept says how long it took to wake. After that turns do not wait for
     /// anybody but each other.
     fn woke(&mut self) {

@@ -9,6 +9,7 @@ use super::Worker;
 use super::room::{Room, STEP, Until};
 use super::transmit::Sink;
 use crate::network::Network;
+use crate::stats::Drop;
 
 /// Emissions in a turn.
 const BUDGET: usize = 256;
@@ -99,6 +100,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             made: 0,
             is_dear: true,
         };
+        self.transmit_released(&mut sending);
         self.transmit_for_a_while(&mut sending);
         // What follows may be left to the next turn: there has to be one.
         let mut found = false;
@@ -123,6 +125,36 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.return_captures();
         }
         found || sending.more || sending.sent != 0
+    }
+
+    /// Frames leave whose next hop was found: they have waited for longer than everything else. For those that find no
+    /// room in the device it is waited, as for everything.
+    fn transmit_released(&mut self, sending: &mut Sending) {
+        while let Some(bytes) = self.held.next_released() {
+            let looks = sending.made == 0 || sending.sent.is_multiple_of(STEP);
+            let is_over = looks && sending.until.is_over();
+            if sending.sent != 0 && (is_over || sending.sent >= BUDGET) {
+                sending.more = true;
+                return;
+            }
+            let Some(frame) = self.device.frame() else {
+                return;
+            };
+            match frame.get_mut(..bytes.len()) {
+                Some(frame) => {
+                    frame.copy_from_slice(bytes);
+                    self.device.submit(bytes.len(), None);
+                    self.counters.sent += 1;
+                }
+                None => self.counters.drop(Drop::Unsendable),
+            }
+            self.held.pop_released();
+            sending.sent += 1;
+            sending.made += 1;
+            if sending.is_dear && sending.made >= self.portion.0 {
+                self.let_leave(sending);
+            }
+        }
     }
 
     /// As many emissions as a turn has left, or as many as there is time for; some in any turn.

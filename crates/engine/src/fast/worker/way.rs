@@ -74,10 +74,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         let asked = self.network.neighbour_at_once(hop.address);
         if let Some(knowledge) = asked
             && doubted
-            && let Some(number) = self.paths.neighbour_changed(hop.address, knowledge)
+            && self.paths.neighbour_changed(hop.address, knowledge)
         {
             self.drop_aged();
-            self.release_held(number, hop.address, knowledge);
+            self.neighbour_told(hop.address, knowledge);
         }
         if let Some(knowledge) = asked.or_else(|| self.paths.known_neighbour(hop.address)) {
             (way.neighbour, way.hardware) = knowledge.as_told();

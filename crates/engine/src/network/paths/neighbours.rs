@@ -182,6 +182,11 @@ impl Neighbours {
         self.all[number].progress = true;
     }
 
+    /// The address of the one with this number.
+    pub fn address(&self, number: u32) -> IpAddr {
+        self.all[number].address
+    }
+
     /// What is known of one, if it is here.
     pub fn known(&self, address: IpAddr) -> Option<Knowledge> {
         let number = self.by_address.get(&address, self.hash(address))?;
@@ -193,30 +198,29 @@ impl Neighbours {
         self.told
     }
 
-    /// One has changed; its number, if it is here.
-    pub fn changed(&mut self, address: IpAddr, knowledge: Knowledge) -> Option<u32> {
+    /// One has changed; whether it is here.
+    pub fn changed(&mut self, address: IpAddr, knowledge: Knowledge) -> bool {
         self.told = self.told.next();
         let told = self.told;
         self.know(address, knowledge, told)
     }
 
-    /// What is known of one, to a question of that time; its number, if it is here and that is not old.
-    pub fn answered(&mut self, address: IpAddr, knowledge: Knowledge, as_of: AsOf) -> Option<u32> {
-        let number = self.by_address.get(&address, self.hash(address))?;
-        let told = self.all[number].told;
-        if told > as_of {
-            return None;
-        }
-        self.know(address, knowledge, told)
+    /// What is known of one, to a question of that time; whether it is here and that is not old.
+    pub fn answered(&mut self, address: IpAddr, knowledge: Knowledge, as_of: AsOf) -> bool {
+        let number = self.by_address.get(&address, self.hash(address));
+        let told = number.map(|number| self.all[number].told);
+        told.is_some_and(|told| told <= as_of && self.know(address, knowledge, told))
     }
 
-    fn know(&mut self, address: IpAddr, knowledge: Knowledge, told: AsOf) -> Option<u32> {
-        let number = self.by_address.get(&address, self.hash(address))?;
+    fn know(&mut self, address: IpAddr, knowledge: Knowledge, told: AsOf) -> bool {
+        let Some(number) = self.by_address.get(&address, self.hash(address)) else {
+            return false;
+        };
         let neighbour = &mut self.all[number];
         neighbour.told = told;
         neighbour.knowledge = knowledge;
         neighbour.asked &= knowledge == Knowledge::Unresolved;
-        Some(number)
+        true
     }
 
     /// Some have changed, and it is not known which: each is asked for again before it is next used.

@@ -24,6 +24,8 @@ use crate::all_or_none::AbortOnPanic;
 
 /// Questions that wait at a time. Who finds no room asks again when he needs the answer again.
 const ROOM: usize = 1024;
+/// Answers that are taken in one go.
+const AT_ONCE: usize = 64;
 
 /// After so long without another question, one that the kernel has not answered is asked again: it gives no answer
 /// while somebody holds its lock for longer than it is waited for.
@@ -247,12 +249,17 @@ impl Asking {
         self.questions.try_send(question).map_err(|_| Full)
     }
 
-    /// The answers that have come. Never waits.
+    /// The answers that have come, or some of them: then it [stays readable](Self::as_fd). Never waits.
     pub fn answers(&self, mut each: impl FnMut(Answer)) {
         let _ = rustix::io::read(&*self.wire, &mut [0u8; 8]);
+        let mut taken = 0;
         // Bounded, so that who answers fast cannot keep a worker from its packets.
-        for answer in self.answers.try_iter().take(ROOM) {
+        for answer in self.answers.try_iter().take(AT_ONCE) {
+            taken += 1;
             each(answer);
+        }
+        if taken == AT_ONCE {
+            let _ = rustix::io::write(&*self.wire, &1u64.to_ne_bytes());
         }
     }
 }
@@ -379,6 +386,42 @@ mod tests {
                 come += 1;
             });
         }
+    }
+
+    /// A kernel that says that it is asked.
+    struct Heard(std::sync::mpsc::Sender<()>);
+
+    impl Answers for Heard {
+        fn answer(&mut self, question: Question) -> Result<Option<Answer>, Unanswered> {
+            let _ = self.0.send(());
+            let Question::Addresses(number) = question else {
+                return Ok(None);
+            };
+            Ok(Some(Answer::Addresses(number, Vec::new())))
+        }
+    }
+
+    #[test]
+    fn many_answers_are_taken_some_at_a_time() {
+        const MANY: u32 = 3 * AT_ONCE as u32;
+        let (says, asked) = std::sync::mpsc::channel();
+        let asking = Asking::of(Heard(says)).expect("a thread");
+        for number in 0..=MANY {
+            asking.ask(Question::Addresses(number)).expect("room");
+        }
+        // When it is asked the last, it has answered all others.
+        for _ in 0..=MANY {
+            asked.recv().expect("asked");
+        }
+        let mut answered = Vec::new();
+        while answered.len() <= MANY as usize {
+            assert!(has_news(&asking), "{} have come", answered.len());
+            let before = answered.len();
+            asking.answers(|answer| answered.push(answer));
+            assert!(answered.len() - before <= AT_ONCE);
+        }
+        let all = (0..=MANY).map(|number| Answer::Addresses(number, Vec::new()));
+        assert!(answered.into_iter().eq(all));
     }
 
     #[test]
