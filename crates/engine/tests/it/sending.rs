@@ -1,6 +1,7 @@
 //! What a turn sends, by how long the device takes to let it leave.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::world::{Host, World};
 use netdev::sim::{LinkConfig, Toll};
@@ -149,5 +150,57 @@ fn what_costs_little_leaves_by_few_calls() {
         let (frames, took) = turn(&mut world, clock);
         assert_eq!(frames, count as u64);
         assert_eq!(took, calls * CALL + frames * frame);
+    }
+}
+
+#[test]
+fn who_finds_no_room_for_a_large_send_holds_up_nobody_else() {
+    let link = LinkConfig {
+        large_room: 8,
+        ..LinkConfig::default()
+    };
+    let mut world = World::with(engine::config::Config::default(), link);
+    let (mut host, all) = connected(&mut world, 4);
+    let much: Vec<u8> = (0..200_000u32).map(|at| (at / 7) as u8).collect();
+    // The first leaves no room for the next ones.
+    for (conn, _) in &all[..3] {
+        host.send(*conn, &much, 0);
+    }
+    host.send(all[3].0, b"little", 0);
+    world.worker.turn(world.now);
+    world.peer.turn(world.now);
+    let received = |at: usize| &world.peer.conns[&all[at].1].bytes;
+    assert!(!received(0).is_empty());
+    assert!(received(1).is_empty() && received(2).is_empty());
+    assert_eq!(received(3), b"little");
+    // As soon as there is room they go on.
+    world.pass(Duration::from_secs(1));
+    for (_, peer) in &all[..3] {
+        assert!(world.peer.conns[peer].bytes == much);
+    }
+}
+
+#[test]
+fn who_waits_for_room_acknowledges_what_comes() {
+    let link = LinkConfig {
+        large_room: 8,
+        ..LinkConfig::default()
+    };
+    let mut world = World::with(engine::config::Config::default(), link);
+    let (mut host, all) = connected(&mut world, 2);
+    for (conn, _) in &all {
+        host.send(*conn, &[7; 100_000], 0);
+    }
+    world.worker.turn(world.now);
+    // Nobody takes from the wire what leaves.
+    world.peer.send(world.now, all[1].1, &[1; 3_000]);
+    let sent = world.worker.counters().sent;
+    world.peer.only_sends(world.now);
+    world.worker.turn(world.now);
+    assert!(world.worker.counters().sent > sent);
+    assert!(!world.worker.turn(world.now), "nobody turns in vain");
+    world.pass(Duration::from_secs(1));
+    for (_, peer) in &all {
+        assert_eq!(world.peer.conns[peer].bytes.len(), 100_000);
     }
 }

@@ -220,6 +220,19 @@ impl Peer {
         device.flush();
     }
 
+    /// Sends what is ready, and takes nothing; how many emissions it was.
+    pub fn only_sends(&mut self, now: Instant) -> usize {
+        let mut sink = PeerSink {
+            device: &mut self.devices[self.sends_to],
+            sent: &self.sent,
+            hole_in: self.hole_in,
+            hole_at: &mut self.hole_at,
+        };
+        let sent = self.stack.poll_transmit(now, &mut sink, 1024);
+        self.devices[self.sends_to].flush();
+        sent
+    }
+
     /// Takes what has come and sends what is ready; whether there was anything.
     pub fn turn(&mut self, now: Instant) -> bool {
         let (stack, conns) = (&mut self.stack, &mut self.conns);
@@ -239,14 +252,7 @@ impl Peer {
         if stack.next_timeout().is_some_and(|at| at <= now) {
             stack.on_timeout(now, 1024);
         }
-        let mut sink = PeerSink {
-            device: &mut self.devices[self.sends_to],
-            sent: &self.sent,
-            hole_in: self.hole_in,
-            hole_at: &mut self.hole_at,
-        };
-        let sent = stack.poll_transmit(now, &mut sink, 1024);
-        self.devices[self.sends_to].flush();
+        let sent = self.only_sends(now);
         while let Some(event) = self.stack.poll_event() {
             match event {
                 Event::Connection(id, update) => {

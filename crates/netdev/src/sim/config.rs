@@ -24,6 +24,8 @@ pub struct LinkConfig {
     pub capacity: usize,
     /// Frames of a device's own, which are its again when the other end has received them.
     pub frames: usize,
+    /// Frames on their way with which there is no room for a large send.
+    pub large_room: usize,
     /// What goes wrong on the way.
     pub faults: Faults,
     /// What decides when it goes wrong; each direction draws its own sequence from it.
@@ -38,6 +40,7 @@ impl Default for LinkConfig {
             mtu: 1500,
             capacity: 1024,
             frames: usize::MAX,
+            large_room: usize::MAX,
             faults: Faults::NONE,
             seed: 0,
             toll: None,

@@ -55,6 +55,8 @@ pub struct SimDevice {
     submitted: Vec<Vec<u8>>,
     /// How many there are, of which some may be under way.
     frames: usize,
+    /// With how many under way no large send is taken.
+    large_room: usize,
     toll: Option<Toll>,
     offloads: Offloads,
     counters: Counters,
@@ -83,6 +85,7 @@ impl SimDevice {
             current: None,
             submitted: Vec::new(),
             frames: config.frames,
+            large_room: config.large_room,
             toll: config.toll,
             offloads: Self::POSSIBLE,
             counters: Counters::default(),
@@ -155,6 +158,10 @@ impl Device for SimDevice {
         let bytes: usize = payload.iter().map(|piece| piece.len()).sum();
         if payload.len() > PIECES_MAX || header.len() + bytes > LARGE_MAX + HEADER_LEN {
             return Err(SendError::TooLarge);
+        }
+        if self.outgoing.lock().waiting() >= self.large_room {
+            self.counters.large_busy += 1;
+            return Err(SendError::Busy);
         }
         let submitted = &mut self.submitted;
         if !software::cut(header, payload, how, |frame| submitted.push(frame)) {

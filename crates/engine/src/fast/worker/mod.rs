@@ -15,6 +15,7 @@
 
 mod admission;
 mod between;
+mod blocked;
 mod connect;
 mod departures;
 mod ended;
@@ -81,6 +82,7 @@ use crate::network::{HeldFrames, Network, Paths};
 use crate::stats::Counters;
 use crate::trace::Trace;
 
+use self::blocked::Blocked;
 use self::endings::Ending;
 use self::failing::Failing;
 use self::fair::Sharing;
@@ -159,6 +161,7 @@ pub struct Worker<D, N> {
     portion: Portion,
     /// What sending has found out about files.
     findings: Findings,
+    blocked: Blocked,
     /// What of files is being brought into memory.
     fetches: Fetches,
     /// Connections for whose data there was no memory in this turn.
@@ -284,6 +287,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             stride: Stride::default(),
             portion: Portion::default(),
             findings: Findings::default(),
+            blocked: Blocked::default(),
             fetches: Fetches::default(),
             starved: Vec::new(),
             memory_refused: 0,

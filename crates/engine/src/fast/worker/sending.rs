@@ -100,6 +100,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             made: 0,
             is_dear: true,
         };
+        if self.blocked.any() {
+            self.try_large_again();
+        }
         self.transmit_released(&mut sending);
         self.transmit_for_a_while(&mut sending);
         // What follows may be left to the next turn: there has to be one.
@@ -124,7 +127,16 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.captures.flush();
             self.return_captures();
         }
-        found || sending.more || sending.sent != 0
+        found || sending.more || sending.sent != 0 || self.blocked.goes_on()
+    }
+
+    /// Connections whose large sends found no room try again.
+    fn try_large_again(&mut self) {
+        for _ in 0..self.blocked.again() {
+            if let Some(id) = self.blocked.take_next() {
+                self.stack.payload_is_there(id);
+            }
+        }
     }
 
     /// Frames leave whose next hop was found: they have waited for longer than everything else. For those that find no
@@ -214,6 +226,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             netfilter: (!self.netfilter.cuts.is_empty()).then_some(&self.netfilter),
             hop_limit: self.config.tcp.hop_limit,
             findings: &mut self.findings,
+            blocked: &mut self.blocked,
             room: Room(STEP),
             asked: false,
         };

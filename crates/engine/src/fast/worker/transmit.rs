@@ -24,6 +24,7 @@ use crate::network::{HeldFrames, Later, Network, PathId, Paths, Reach};
 use crate::stats::{Counters, Drop};
 use crate::trace::Trace;
 
+use super::blocked::Blocked;
 use super::local::came_through_queue;
 use super::payload::{self, Findings, NoPayload};
 use super::room::Room;
@@ -84,6 +85,8 @@ pub(super) struct Sink<'a, D, N> {
     pub hop_limit: u8,
     /// What is found out about files.
     pub findings: &'a mut Findings,
+    /// Whose large sends find no room.
+    pub blocked: &'a mut Blocked,
     /// What may be sent before somebody looks at the clock.
     pub room: Room,
     /// The kernel was asked for a route.
@@ -303,6 +306,10 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             // A header's length fits in sixteen bits by far.
             checksum: PartialChecksum::tcp(headers.tcp_offset() as u16),
         };
+        if self.blocked.is_full() {
+            self.blocked.refuses(out.conn);
+            return Err(SinkFull);
+        }
         let limit = MAX_PIECES.min(self.device.limits().pieces);
         let whole = match out.payload.len() > limit || payload::is_in_files(out) {
             true => match payload::put_together(self.memory, self.findings, self.scratch, out) {
@@ -336,7 +343,10 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 self.counters.large_sends += 1;
                 Ok(())
             }
-            Err(SendError::Busy) => Err(SinkFull),
+            Err(SendError::Busy) => {
+                self.blocked.refuses(out.conn);
+                Err(SinkFull)
+            }
             Err(SendError::Refused(errno)) if errno == Errno::FAULT.raw_os_error() => {
                 // The kernel has met a page that is missing. Who touches it finds out whose it is.
                 touch(&pieces);
@@ -448,7 +458,7 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
     }
 
     fn awaits_payload(&mut self, id: ConnId) -> bool {
-        self.findings.refused.take() == Some(id)
+        self.findings.refused.take() == Some(id) || self.blocked.has_refused(id)
     }
 
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
@@ -465,6 +475,8 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             }
             // To find out that part of a file is not in memory can take the kernel as long as anything.
             Err(SinkFull) if self.findings.refused.is_some() => self.room.use_up(),
+            // It was soon found out, but there may be many.
+            Err(SinkFull) if self.blocked.refuses_one() => self.room.use_for(0),
             Err(SinkFull) => {}
         }
         // A question takes the kernel as long as many segments take.
