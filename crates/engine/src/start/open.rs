@@ -64,6 +64,9 @@ pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> 
 /// Frames that can wait on a queue however many queues there are, if so many may wait at all.
 const FRAMES_A_QUEUE: u32 = 1024;
 
+/// Sockets of a worker, at most, with which its queues can be opened more often than once.
+const MOST_SPARE: u32 = 64;
+
 /// Opens the queues of each worker, and what it takes to open those that may be added later; the steering
 /// leads to them from now on.
 pub(super) fn open_devices(
@@ -76,7 +79,8 @@ pub(super) fn open_devices(
     let count: usize = shares.iter().map(Vec::len).sum();
     // For queues that are added, or closed and opened again: what that takes is dropped after the start.
     let most = interface.most_receive_queues().min(MAX_QUEUES);
-    let reserve = most.div_ceil(shares.len().max(1) as u32);
+    let each = most.div_ceil(shares.len().max(1) as u32);
+    let reserve = each + (3 * each).min(MOST_SPARE);
     let mut devices = Vec::with_capacity(shares.len());
     for (worker, queues) in shares.iter().enumerate() {
         let mut device = open_device(interface, config, (queues, count), |queue, socket| {

@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::beside::{Engine, Host, LIMIT, connect, listener, on, read};
@@ -347,4 +348,41 @@ fn queues_that_are_left_out_can_go_and_no_connection_is_lost() {
     }
     program.open(&server).exchange(&mut program.host);
     program.accept(&world).exchange(&mut program.host);
+}
+
+#[test]
+fn queues_that_go_and_come_back_are_served_each_time() {
+    if lab::skip_without_root("queues_that_go_and_come_back_are_served_each_time") {
+        return;
+    }
+    let world = World::with_queues(4).expect("namespaces");
+    let read = AtomicUsize::new(0);
+    let one_or_all = move |config: &mut engine::Config| {
+        config.queues = match read.fetch_add(1, Ordering::Relaxed) % 2 {
+            0 => Queues::These(vec![0]),
+            _ => Queues::All,
+        };
+    };
+    let engine = Engine::start_to_reload(&world, |_| (), one_or_all);
+    let program = &mut Program::on(&world, &engine);
+    let server = server(&world);
+    let mut pairs = program.pairs(&world, &server);
+    for _ in 0..4 {
+        // What came to a queue that is closed would be the kernel's.
+        assert!(set_queues(&world, Side::Client, 4, 1));
+        engine.reload();
+        assert_eq!(frames(&engine).len(), 1);
+        // The kernel may not have let go of them when they are asked for again.
+        engine.reload();
+        let begin = Instant::now();
+        while program.host.region.opening.get() != Opening::Engine {
+            assert!(begin.elapsed() < LIMIT, "all are served again");
+        }
+        assert_eq!(frames(&engine).len(), 4);
+        assert!(set_queues(&world, Side::Client, 4, 4));
+        for pair in &mut pairs {
+            pair.exchange(&mut program.host);
+        }
+        program.open(&server).exchange(&mut program.host);
+    }
 }

@@ -10,7 +10,7 @@ use wire::ethernet::MAX_HEADER_LEN;
 use super::proof::{Proof, checksum_requests};
 use super::queue::Queue;
 use super::ring::Descriptor;
-use super::socket::{TX_METADATA_SIZE, new_socket};
+use super::socket::{TX_METADATA_SIZE, Unbound, new_socket};
 use super::{Config, MAX_FRAMES, OpenError};
 use crate::interface::Interface;
 use crate::packet::{LARGE_MAX, LargeSender, PIECES_MAX};
@@ -33,6 +33,8 @@ pub struct XdpDevice {
     others: Vec<Queue>,
     /// Sockets that were made for queues to come.
     reserve: Vec<OwnedFd>,
+    /// One for a queue that was not to be had yet.
+    unbound: Option<Box<Unbound>>,
     /// Which queue is looked at first the next time.
     turn: usize,
     large: LargeSender,
@@ -96,6 +98,7 @@ impl XdpDevice {
             first,
             others: Vec::new(),
             reserve: Vec::new(),
+            unbound: None,
             turn: 0,
             large,
             free_frames,
@@ -140,17 +143,49 @@ impl XdpDevice {
     /// # Errors
     /// [`OpenError`], which says what to do.
     pub fn open_queue(&mut self, queue: u32) -> Result<BorrowedFd<'_>, OpenError> {
-        // What is sent does not leave by it, but a socket without a way out cannot be.
-        let config = Config {
+        let config = self.config_of(queue);
+        let socket = self.reserve.pop().map_or_else(new_socket, Ok)?;
+        let opened = Queue::open(&self.interface, &config, socket)?;
+        Ok(self.adds(opened))
+    }
+
+    /// What is sent does not leave by another queue than the first, but a socket without a way out cannot be.
+    const fn config_of(&self, queue: u32) -> Config {
+        Config {
             queue,
             transmit_frames: 1,
             ..self.config
-        };
-        let socket = self.reserve.pop().map_or_else(new_socket, Ok)?;
-        self.others
-            .push(Queue::open(&self.interface, &config, socket)?);
+        }
+    }
+
+    fn adds(&mut self, opened: Queue) -> BorrowedFd<'_> {
+        self.others.push(opened);
         let opened = self.others.last().map_or(&self.first, |queue| queue);
-        Ok(opened.socket.as_fd())
+        opened.socket.as_fd()
+    }
+
+    /// The same as [`open_queue`](Self::open_queue), but waits for nothing: what was made for a queue that is not
+    /// to be had yet stays for the next time.
+    fn try_queue(&mut self, queue: u32) -> Result<BorrowedFd<'_>, OpenError> {
+        let config = self.config_of(queue);
+        let unbound = match self.unbound.take() {
+            Some(unbound) => *unbound,
+            None => {
+                let socket = self.reserve.pop().map_or_else(new_socket, Ok);
+                let socket = socket.map_err(|error| match error {
+                    OpenError::NotPermitted => OpenError::NoneLeft,
+                    error => error,
+                })?;
+                Unbound::of(socket, &self.interface, &config)?
+            }
+        };
+        match unbound.bind(&self.interface, &config, 1) {
+            Ok(socket) => Ok(self.adds(Queue::of(queue, socket))),
+            Err((error, unbound)) => {
+                self.unbound = Some(unbound);
+                Err(error)
+            }
+        }
     }
 
     fn all_queues(&mut self) -> impl Iterator<Item = &mut Queue> {
@@ -391,7 +426,7 @@ impl Device for XdpDevice {
         if self.all_queues().any(|open| open.number == queue) {
             return Ok(None);
         }
-        self.open_queue(queue).map(Some).map_err(io::Error::other)
+        self.try_queue(queue).map(Some).map_err(io::Error::other)
     }
 
     fn shrink(&mut self, queue: u32) -> io::Result<bool> {

@@ -71,6 +71,11 @@ pub enum OpenError {
     /// Not allowed.
     #[error("not permitted to open an AF_XDP socket: run as root, or grant CAP_NET_RAW")]
     NotPermitted,
+    /// The sockets that were made for it, while that was permitted, are used up.
+    #[error(
+        "receive queues were opened again as often as there were sockets for since the start: restart the engine"
+    )]
+    NoneLeft,
     /// The queue does not exist.
     #[error("{interface} has no receive queue {queue}: it has {queues}, numbered from 0")]
     NoSuchQueue {

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use wire::ethernet::MAX_HEADER_LEN;
 
-use super::socket::Socket;
+use super::socket::{RELEASE_TRIES, Socket, Unbound};
 use super::{Config, OpenError};
 use crate::Counters;
 use crate::interface::Interface;
@@ -25,18 +25,27 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Binds a fresh AF_XDP socket to the queue of `config`.
+    /// Binds a fresh AF_XDP socket to the queue of `config`, and waits for a queue that the kernel has not let go
+    /// of yet.
     pub(super) fn open(
         interface: &Interface,
         config: &Config,
         fd: OwnedFd,
     ) -> Result<Self, OpenError> {
-        Ok(Self {
-            number: config.queue,
-            socket: Socket::open(fd, interface, config)?,
+        let unbound = Unbound::of(fd, interface, config)?;
+        let bound = unbound.bind(interface, config, RELEASE_TRIES);
+        let socket = bound.map_err(|(error, _)| error)?;
+        Ok(Self::of(config.queue, socket))
+    }
+
+    /// The same of a socket that is bound to it.
+    pub(super) fn of(number: u32, socket: Socket) -> Self {
+        Self {
+            number,
+            socket,
             assembly: Vec::with_capacity(ASSEMBLED_MAX),
             counters: Counters::default(),
-        })
+        }
     }
 
     /// Hands at most `budget` frames to `each`; returns how many.

@@ -33,9 +33,21 @@ pub(super) struct Socket {
     pub(super) scatter_gather: bool,
 }
 
-impl Socket {
+/// All of that, bound to nothing yet.
+#[derive(Debug)]
+pub(super) struct Unbound {
+    fd: OwnedFd,
+    fill: Producer<u64>,
+    completion: Consumer<u64>,
+    receive: Consumer<Descriptor>,
+    transmit: Producer<Descriptor>,
+    umem: Umem,
+    metadata_taken: bool,
+}
+
+impl Unbound {
     /// Of a fresh AF_XDP socket.
-    pub(super) fn open(
+    pub(super) fn of(
         fd: OwnedFd,
         interface: &Interface,
         config: &Config,
@@ -104,11 +116,6 @@ impl Socket {
             );
         }
         fill.publish();
-
-        let scatter_gather = bind(&fd, interface, config)?;
-        let options: libc::xdp_options = get_option(fd.as_fd(), libc::XDP_OPTIONS)
-            .map_err(step("ask whether frames are copied"))?;
-        let zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
         Ok(Self {
             fd,
             fill,
@@ -116,14 +123,49 @@ impl Socket {
             receive,
             transmit,
             umem,
+            metadata_taken,
+        })
+    }
+
+    /// Binds it to a queue, which is tried so many times if the kernel has not let go of that yet.
+    ///
+    /// # Errors
+    /// Why not, and what can be bound another time.
+    pub(super) fn bind(
+        self,
+        interface: &Interface,
+        config: &Config,
+        tries: u32,
+    ) -> Result<Socket, (OpenError, Box<Self>)> {
+        let bound = bind(&self.fd, interface, config, tries).and_then(|scatter_gather| {
+            let options: libc::xdp_options = get_option(self.fd.as_fd(), libc::XDP_OPTIONS)
+                .map_err(step("ask whether frames are copied"))?;
+            Ok((
+                options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
+                scatter_gather,
+            ))
+        });
+        let (zero_copy, scatter_gather) = match bound {
+            Ok(bound) => bound,
+            Err(error) => return Err((error, Box::new(self))),
+        };
+        Ok(Socket {
+            fd: self.fd,
+            fill: self.fill,
+            completion: self.completion,
+            receive: self.receive,
+            transmit: self.transmit,
+            umem: self.umem,
             // Where frames are copied the kernel itself completes checksums, if it looks at the
             // request. A driver without copies might ignore it, and nothing would say so.
-            transmit_metadata: metadata_taken && !zero_copy,
+            transmit_metadata: self.metadata_taken && !zero_copy,
             zero_copy,
             scatter_gather,
         })
     }
+}
 
+impl Socket {
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -224,13 +266,18 @@ fn register(fd: &OwnedFd, umem: &Umem) -> Result<bool, OpenError> {
     })
 }
 
-/// How often a queue that the kernel has not let go of yet is tried, and the pause between: a second
+/// How often a queue that the kernel has not let go of yet is tried by who may wait, and the pause between: a second
 /// in all.
-const RELEASE_TRIES: u32 = 100;
+pub(super) const RELEASE_TRIES: u32 = 100;
 const RELEASE_TRY: Duration = Duration::from_millis(10);
 
 /// Binds the socket; returns whether it takes frames in several buffers.
-fn bind(fd: &OwnedFd, interface: &Interface, config: &Config) -> Result<bool, OpenError> {
+fn bind(
+    fd: &OwnedFd,
+    interface: &Interface,
+    config: &Config,
+    tries: u32,
+) -> Result<bool, OpenError> {
     let mode = match config.bind {
         Bind::Auto => 0,
         Bind::Copy => libc::XDP_COPY,
@@ -261,7 +308,7 @@ fn bind(fd: &OwnedFd, interface: &Interface, config: &Config) -> Result<bool, Op
     // finds it busy with nobody.
     // Tries are counted and not time: a machine that stands still lets go of nothing meanwhile.
     let attempt = |flags: u16| {
-        for _ in 0..RELEASE_TRIES {
+        for _ in 1..tries {
             match once(flags) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                     std::thread::sleep(RELEASE_TRY);

@@ -1,14 +1,48 @@
 //! What changes under all connections: the link, its receive queues, and the addresses on it.
 
+use std::time::Duration;
+
 use netdev::Device;
 use netdev::steering::MAX_QUEUES;
 use rustix::io::{Errno, Result};
+use tcp::Instant;
 
 use super::Worker;
 use crate::config::Queues;
 use crate::config::queues::of_worker;
 use crate::network::Network;
 use crate::slow::kernel::link::LinkState;
+
+/// How long receive queues that are not to be had wait before they are tried again: at first, and at most.
+const TRY_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(64));
+
+/// What of the receive queues is not as it should be, and is tried again.
+#[derive(Debug, Default)]
+pub(super) struct Unserved {
+    /// The steering does not know all of them.
+    steering: bool,
+    /// When the next try is due.
+    due: Option<Instant>,
+    /// For how long it has waited before the last one.
+    waited: Duration,
+}
+
+impl Unserved {
+    /// Whether there is anything.
+    pub fn any(&self) -> bool {
+        self.due.is_some()
+    }
+
+    /// It was tried, and something is left to be tried again, or nothing.
+    fn tried(&mut self, now: Instant, is_left: bool) {
+        let (first, most) = TRY_AGAIN;
+        self.waited = match is_left {
+            true => (2 * self.waited).clamp(first, most),
+            false => Duration::ZERO,
+        };
+        self.due = is_left.then_some(now + self.waited);
+    }
+}
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// The interface has changed; `None`: it is gone.
@@ -41,12 +75,20 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// The interface has more or fewer receive queues than before, `count` now. What comes to a new one
     /// before it is opened is dropped by the steering, and sent again by its peer.
     pub(super) fn queues_changed(&mut self, count: u32) {
-        let interface = &self.config.interface;
-        if let Err(error) = self.network.renew_steering() {
-            tracing::warn!(interface, %error, "the new receive queues are not steered");
-        }
         self.interface_queues = Some(count);
+        self.unserved = Unserved {
+            steering: true,
+            ..Unserved::default()
+        };
         self.open_queues();
+    }
+
+    /// What could not be opened is tried again, if its time has come: the kernel lets go of a queue some time after
+    /// its socket was closed.
+    pub(super) fn try_queues_again(&mut self) {
+        if self.unserved.due.is_some_and(|due| due <= self.now) {
+            self.open_queues();
+        }
     }
 
     /// The configuration names other queues than before: those that it does not name are closed, so that
@@ -68,12 +110,25 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
             }
         }
+        self.unserved.waited = Duration::ZERO;
         self.open_queues();
     }
 
     /// Opens the queues that are wanted and there; sees whether that is all of them.
     fn open_queues(&mut self) {
         let interface = &self.config.interface;
+        // Said once, and not at each try.
+        let is_first = self.unserved.waited.is_zero();
+        if self.unserved.steering {
+            match self.network.renew_steering() {
+                Ok(()) => self.unserved.steering = false,
+                Err(error) if is_first => {
+                    tracing::warn!(interface, %error, "the new receive queues are not steered yet");
+                }
+                Err(_) => {}
+            }
+        }
+        let mut is_left = self.unserved.steering;
         let count = self.interface_queues.unwrap_or_default();
         let wanted = self.config.queues.of(count.min(MAX_QUEUES));
         let (own, workers) = self.number();
@@ -89,10 +144,16 @@ impl<D: Device, N: Network> Worker<D, N> {
             match opened {
                 Ok(()) => tracing::info!(interface, queue, "a new receive queue is served"),
                 Err(error) => {
-                    tracing::warn!(interface, queue, %error, "a new receive queue is not served");
+                    is_left = true;
+                    // Nothing would come to it, and it would be taken for served.
+                    let _ = self.device.shrink(queue);
+                    if is_first {
+                        tracing::warn!(interface, queue, %error, "a new receive queue is not served yet");
+                    }
                 }
             }
         }
+        self.unserved.tried(self.now, is_left);
         let open = self.device.queues();
         let is_open = |queue: u32| open.iter().any(|(number, _)| *number == queue);
         let mut all = (0..count).filter(|queue| *queue as usize % workers == own);
@@ -120,5 +181,26 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Err(Errno::NODEV);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_to_be_had_is_tried_again_ever_more_rarely() {
+        let mut unserved = Unserved::default();
+        let mut now = Instant::ZERO;
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            unserved.tried(now, true);
+            let due = unserved.due.expect("it is tried again");
+            waits.push(due.saturating_duration_since(now).as_secs());
+            now = due;
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+        unserved.tried(now, false);
+        assert!(!unserved.any() && unserved.waited.is_zero());
     }
 }

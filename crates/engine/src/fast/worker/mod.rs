@@ -89,6 +89,7 @@ use self::fair::Sharing;
 use self::files::Fetches;
 use self::kernel::Unoffering;
 use self::lent::Lent;
+use self::link::Unserved;
 use self::listen::Closing;
 use self::moderation::Moderation;
 use self::orders::Waiting;
@@ -224,6 +225,7 @@ pub struct Worker<D, N> {
     serves_all_queues: bool,
     /// How many receive queues the interface has, if it has said so.
     interface_queues: Option<u32>,
+    unserved: Unserved,
     /// Who opens connections, as programs were told.
     told_opening: Opening,
     /// How users share the table of connections.
@@ -319,6 +321,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             interface_gone: false,
             serves_all_queues: true,
             interface_queues: None,
+            unserved: Unserved::default(),
             told_opening: Opening::Engine,
             sharing,
             rejections: Rejections::default(),

@@ -327,6 +327,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.tell_opening();
         self.try_files_again(usize::MAX);
         self.paths.tick(&mut self.network);
+        self.try_queues_again();
         self.drop_aged();
         self.reclaim();
         if self.captures.is_on() {

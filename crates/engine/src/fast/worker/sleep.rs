@@ -124,6 +124,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             || self.fetches.any_later()
             || self.paths.needs_tick()
             || !self.held.is_empty()
+            || self.unserved.any()
             || self.is_to_reclaim();
         let tick = (ticking || self.backed_up()).then_some(due.tick);
         let (offers, left) = (self.offers_due(), self.left_due());
