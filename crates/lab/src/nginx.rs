@@ -5,6 +5,7 @@ use crate::process::{Process, Program};
 use crate::world::{Side, World};
 use crate::{sampler, tool};
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -195,6 +196,8 @@ impl Prepared {
             .arg("-c")
             .arg(self.directory.join("nginx.conf"))
             .log(self.directory.join("output.log"))
+            // Its workers do not notice if it is killed, and keep the port.
+            .ends_by(Signal::TERM)
             .start()?;
         let pid = process.id();
         match outboard {

@@ -2,7 +2,7 @@
 
 use crate::{namespace, tool};
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// A program that is waited for hangs if it runs for so long.
 const HANG_SECONDS: &str = "600";
+/// How long a program that is asked to end may take before it is killed.
+pub const ENDING: Duration = Duration::from_secs(10);
 
 /// How a program is to be started: what to run, where, and on which core.
 #[derive(Clone, Debug)]
@@ -21,6 +23,7 @@ pub struct Program {
     core: Option<usize>,
     variables: Vec<(OsString, OsString)>,
     log: Option<PathBuf>,
+    ends_by: Option<Signal>,
 }
 
 impl Program {
@@ -32,6 +35,7 @@ impl Program {
             core: None,
             variables: Vec::new(),
             log: None,
+            ends_by: None,
         }
     }
 
@@ -74,6 +78,13 @@ impl Program {
         self
     }
 
+    /// Has it asked by this signal to end, however it comes to be ended: killed at once, it would leave something
+    /// behind.
+    pub fn ends_by(mut self, signal: Signal) -> Self {
+        self.ends_by = Some(signal);
+        self
+    }
+
     /// Starts it. It is killed when the thread that started it ends, however that comes about.
     pub fn start(&self) -> Result<Process> {
         let mut command = self.command(&[]);
@@ -93,6 +104,7 @@ impl Program {
             name: self.name(),
             child,
             log: self.log.clone(),
+            ends_by: self.ends_by,
         })
     }
 
@@ -141,11 +153,13 @@ impl Program {
     }
 }
 
-/// A running program. Dropping it kills it.
+/// A running program. Dropping it ends it, and all that it has started in its group: it is killed, or asked first if
+/// it [ends by](Program::ends_by) a signal.
 pub struct Process {
     name: String,
     child: Child,
     log: Option<PathBuf>,
+    ends_by: Option<Signal>,
 }
 
 impl Process {
@@ -183,11 +197,16 @@ impl Process {
 
     /// Asks it to end and waits for that; kills it when `limit` passes.
     pub fn stop(mut self, limit: Duration) -> Result<ExitStatus> {
-        self.signal(Signal::TERM)?;
+        self.end(limit)
+    }
+
+    /// As [`stop`](Self::stop), where it is kept: what it has printed can still be read.
+    pub fn end(&mut self, limit: Duration) -> Result<ExitStatus> {
+        self.signal(self.ends_by.unwrap_or(Signal::TERM))?;
         self.wait(limit)
     }
 
-    /// Kills it at once.
+    /// Kills it at once, and nothing that it has started.
     pub fn kill(mut self) -> Result<ExitStatus> {
         self.child.kill()?;
         Ok(self.child.wait()?)
@@ -201,12 +220,21 @@ impl Process {
                 return Ok(status);
             }
             if started.elapsed() > limit {
-                self.child.kill()?;
-                self.child.wait()?;
+                self.kill_all();
                 bail!("{} did not end within {limit:?}{}", self.name, self.said());
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Kills it and all of its group. Nobody has waited for it yet, so that the group's number is its own.
+    fn kill_all(&mut self) {
+        if let Some(group) = Pid::from_raw(self.id().cast_signed()) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        // It may have left its group. If it has ended, there is nothing to kill, and that is well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// What it printed so far, if that goes to a log.
@@ -233,9 +261,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill, and that is well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if matches!(self.ended(), Ok(None)) && self.ends_by.is_some() {
+            // Whoever does not end by it is killed.
+            let _ = self.end(ENDING);
+        }
+        if matches!(self.ended(), Ok(None)) {
+            self.kill_all();
+        }
     }
 }
 
@@ -252,5 +284,55 @@ mod tests {
             .unwrap();
         let status = program.wait(Duration::from_secs(60)).unwrap();
         assert!(!status.success());
+    }
+
+    /// A file of a test's own, which is not there yet.
+    fn free(name: &str) -> PathBuf {
+        let file = std::env::temp_dir().join(format!("lab-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&file);
+        file
+    }
+
+    fn within_a_minute(mut is_so: impl FnMut() -> bool) -> bool {
+        let began = Instant::now();
+        while !is_so() {
+            if began.elapsed() > Duration::from_secs(60) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+
+    /// A server's worker would keep its port.
+    #[test]
+    fn what_a_program_has_started_ends_with_it() {
+        let file = free("started");
+        let line = "sleep 600 & echo $! >\"$0\"; wait";
+        let program = Program::new("sh").args(["-c", line]).arg(&file);
+        let program = program.start().unwrap();
+        let read = || std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(within_a_minute(|| read().ends_with('\n')));
+        let state = format!("/proc/{}/stat", read().trim());
+        drop(program);
+        std::fs::remove_file(&file).unwrap();
+        // Somebody may have to wait for it yet.
+        assert!(within_a_minute(|| {
+            std::fs::read_to_string(&state).map_or(true, |text| text.contains(") Z "))
+        }));
+    }
+
+    #[test]
+    fn who_would_leave_something_behind_is_asked_first() {
+        let file = free("asked");
+        let line =
+            "trap 'echo asked >\"$0\"; exit' INT; echo up >\"$0\"; while :; do sleep 0.01; done";
+        let program = Program::new("sh").args(["-c", line]).arg(&file);
+        let program = program.ends_by(Signal::INT).start().unwrap();
+        let read = || std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(within_a_minute(|| read() == "up\n"));
+        drop(program);
+        assert_eq!(read(), "asked\n");
+        std::fs::remove_file(&file).unwrap();
     }
 }

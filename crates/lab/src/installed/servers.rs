@@ -9,7 +9,6 @@ use crate::zeromq;
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A server beside nginx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +108,12 @@ impl Server {
         }
     }
 
+    /// By what it is asked to end, if it leaves something behind otherwise: PostgreSQL a piece of shared memory. This
+    /// signal ends its clients, too.
+    pub fn ends_by(self) -> Option<Signal> {
+        (self == Self::Postgres).then_some(Signal::INT)
+    }
+
     /// Whether it serves. Who only looks is a client to iperf3, which is for one at a time; and PostgreSQL takes
     /// connections before it has anything for them.
     pub fn is_up(self, world: &World, log: &Path) -> bool {
@@ -153,22 +158,6 @@ pub(super) struct Started {
     pub behind: Option<Nginx>,
     /// Where it has its files.
     pub directory: PathBuf,
-    /// By what it ends in order, where it leaves something behind otherwise.
-    pub ends_by: Option<Signal>,
-}
-
-/// How long it may take to end in order.
-const ENDING: Duration = Duration::from_secs(10);
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if let Some(signal) = self.ends_by
-            && self.process.signal(signal).is_ok()
-        {
-            // Whoever does not end is killed.
-            let _ = self.process.wait(ENDING);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -118,16 +118,26 @@ impl Subject {
         })
     }
 
-    /// Starts a server, unless it has been.
+    /// Starts a server, unless it runs.
     ///
     /// # Errors
     /// It does not start, or what it is asked for cannot be put there.
     pub(super) fn start(&mut self, server: Server) -> Result<()> {
-        if !self.servers.contains_key(&server) {
-            let started = self.started(server)?;
-            self.servers.insert(server, started);
+        if let Some(started) = self.servers.get_mut(&server)
+            && started.process.ended()?.is_none()
+        {
+            return Ok(());
         }
+        // What one that has ended by itself has left is in the way.
+        self.end(server);
+        let started = self.started(server)?;
+        self.servers.insert(server, started);
         Ok(())
+    }
+
+    /// Ends a server, if it was started.
+    pub(super) fn end(&mut self, server: Server) {
+        self.servers.remove(&server);
     }
 
     fn started(&self, server: Server) -> Result<Started> {
@@ -150,6 +160,10 @@ impl Subject {
             None => world.program(Side::Server, program),
         };
         let log = directory.join("output.log");
+        let program = match server.ends_by() {
+            Some(signal) => program.ends_by(signal),
+            None => program,
+        };
         let mut process = program.args(arguments).log(&log).start()?;
         let is_up = || server.is_up(world, &log);
         match outboard {
@@ -165,8 +179,6 @@ impl Subject {
             process,
             behind,
             directory,
-            // PostgreSQL has a piece of shared memory that outlives it. This one ends its clients, too.
-            ends_by: (server == Server::Postgres).then_some(Signal::INT),
         })
     }
 
@@ -233,4 +245,44 @@ pub(super) fn pgbench(world: &World) -> Result<Program> {
         .args(["-h", &Side::Server.ipv4().to_string()])
         .args(["-p", &Server::Postgres.port().to_string()])
         .args(["-U", "postgres"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KERNEL, Server, Subject};
+    use crate::nginx::PORT;
+    use crate::skip_without;
+    use crate::world::Side;
+    use rustix::net::{AddressFamily, SocketType, bind, socket};
+    use std::net::{SocketAddr, TcpListener};
+    use std::path::Path;
+
+    /// The next attempt finds the ports free.
+    #[test]
+    fn a_server_that_does_not_start_leaves_nothing_of_what_is_behind_it() {
+        let test = "a_server_that_does_not_start_leaves_nothing_of_what_is_behind_it";
+        if skip_without(test, &["nginx", "haproxy"]) {
+            return;
+        }
+        let mut subject = Subject::named(KERNEL, Path::new("none")).unwrap();
+        let (server, client) = (Side::Server.ipv4(), Side::Client.ipv4());
+        let taken = subject.world().on(Side::Server, || {
+            // Nobody is reached there, and nobody else can have it.
+            let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            bind(&socket, &SocketAddr::from((server, Server::Haproxy.port())))?;
+            Ok(socket)
+        });
+        let taken = taken.unwrap();
+        let error = subject.start(Server::Haproxy).unwrap_err().to_string();
+        assert!(error.contains("haproxy ended"), "{error}");
+        let free = subject.world().on(Side::Client, || {
+            Ok(TcpListener::bind(SocketAddr::from((client, PORT)))?)
+        });
+        drop(free.unwrap());
+        drop(taken);
+        subject.start(Server::Haproxy).unwrap();
+        let behind = subject.behind(Some(Server::Haproxy)).unwrap();
+        subject.end(Server::Haproxy);
+        assert!(!Path::new(&format!("/proc/{behind}")).exists());
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::exchange::LIMIT;
 use super::place::Place;
-use crate::process::Process;
+use crate::process::{ENDING, Process};
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
@@ -93,17 +93,15 @@ impl Serving {
     /// # Errors
     /// It does not end.
     pub fn stop(&mut self) -> Result<()> {
+        let Some(id) = self.successor else {
+            return self.process.end(LIMIT).map(drop);
+        };
         self.signal(Signal::TERM)?;
-        match self.successor {
-            None => self.process.wait(LIMIT).map(drop),
-            Some(id) => {
-                ensure!(
-                    within(LIMIT, || Self::has_ended(id)),
-                    "it did not end within {LIMIT:?}"
-                );
-                Ok(())
-            }
-        }
+        ensure!(
+            within(LIMIT, || Self::has_ended(id)),
+            "it did not end within {LIMIT:?}"
+        );
+        Ok(())
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
@@ -115,6 +113,19 @@ impl Serving {
     fn has_ended(id: u32) -> bool {
         let state = std::fs::read_to_string(format!("/proc/{id}/stat"));
         state.map_or(true, |state| state.contains(") Z "))
+    }
+}
+
+impl Drop for Serving {
+    /// A successor is no child of ours: it is ended as what we have started is.
+    fn drop(&mut self) {
+        let Some(id) = self.successor.filter(|id| !Self::has_ended(*id)) else {
+            return;
+        };
+        let is_asked = self.signal(Signal::TERM).is_ok();
+        if !is_asked || !within(ENDING, || Self::has_ended(id)) {
+            let _ = self.signal(Signal::KILL);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use super::subject::{Clients, Subject};
 use crate::outboard::{Outboard, total};
 use crate::world::{Side, World};
 use anyhow::{Context, Result};
+use rustix::process::Signal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -165,6 +166,7 @@ impl Stage<'_> {
         let mut process = started
             .args(arguments)
             .log(self.world.scratch().join("program.log"))
+            .ends_by(Signal::TERM)
             .start()?;
         let serving = match self.subject.reload {
             Some(Reload::Upgrade(file)) => {
