@@ -27,7 +27,9 @@ fn a_thousand_idle_connections_are_measured() {
         window: Duration::from_secs(1),
         seed: 1,
     };
-    let sample = entry.open(&setup).unwrap().measure(&at).unwrap();
+    let mut bench = entry.open(&setup).unwrap();
+    bench.prepare(&at).unwrap();
+    let sample = bench.measure(&at).unwrap();
     for measure in &experiment.measures {
         let value = sample.values[&measure.name];
         // A thousand find room in memory that is there, now and then.

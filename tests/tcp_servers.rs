@@ -33,7 +33,7 @@ fn measure(entry: &Entry, wanted: impl Fn(&str) -> bool) {
             window: Duration::from_secs(1),
             seed: 1,
         };
-        let sample = bench.measure(&at);
+        let sample = bench.prepare(&at).and_then(|()| bench.measure(&at));
         let sample = sample.unwrap_or_else(|e| panic!("{} {subject}: {e:#}", entry.name));
         let first = &experiment.measures[0].name;
         assert!(sample.values[first] > 0.0, "{} {subject}", entry.name);

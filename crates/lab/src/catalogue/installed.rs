@@ -4,7 +4,7 @@
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
-use crate::installed::measure::measure;
+use crate::installed::measure::{measure, prepare};
 use crate::installed::report::MEASURES;
 use crate::installed::subject::{ADAPTIVE, ENGINE, KERNEL, Subject};
 use crate::installed::{CASES, Case, Plan};
@@ -145,7 +145,7 @@ fn declare(extent: Extent) -> Experiment {
 
 struct Installed {
     plan: Plan,
-    /// Those that were asked for so far.
+    /// Those that were asked for so far, each made when it is first prepared.
     subjects: Vec<Subject>,
 }
 
@@ -179,13 +179,22 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     }))
 }
 
+/// What is measured there.
+fn case(at: &At<'_>) -> Result<&'static Case> {
+    let name = at.word(CASE)?;
+    let case = CASES.iter().find(|case| case.name == name);
+    case.with_context(|| format!("no case {name}"))
+}
+
 impl Bench for Installed {
-    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
         self.plan.window = at.window;
-        let name = at.word(CASE)?;
-        let case = CASES.iter().find(|case| case.name == name);
-        let case = case.with_context(|| format!("no case {name}"))?;
         let plan = self.plan.clone();
+        prepare(&plan, case(at)?, self.subject(at.subject)?)
+    }
+
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let (plan, case) = (self.plan.clone(), case(at)?);
         let subject = self.subject(at.subject)?;
         let mut sample = Sample::default();
         for (measured, value) in measure(&plan, case, subject)? {

@@ -9,7 +9,16 @@ use std::time::Duration;
 /// Measures whatever an experiment declares. It keeps what it needs between measurements (worlds,
 /// servers) and gives it back when it is dropped.
 pub trait Bench {
-    /// Measures once.
+    /// Makes ready what [`measure`](Self::measure) needs there and is no part of what is measured: servers that are
+    /// started, what they are asked for. The watch on the machine begins after it.
+    ///
+    /// # Errors
+    /// It cannot be measured.
+    fn prepare(&mut self, _at: &At<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Measures once, where it was [prepared](Self::prepare).
     ///
     /// # Errors
     /// What kept it from being measured. That a subject does badly is a result, not an error.

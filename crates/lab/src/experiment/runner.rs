@@ -119,8 +119,9 @@ impl Runner<'_> {
             seed: rules.seed.wrapping_add(u64::from(round)),
         };
         let began = self.surroundings.elapsed();
+        let prepared = bench.prepare(&at);
         self.surroundings.begin();
-        let result = bench.measure(&at);
+        let result = prepared.and_then(|()| bench.measure(&at));
         let conditions = self.surroundings.end();
         let took = self.surroundings.elapsed().saturating_sub(began);
         let (sample, failed) = match result {

@@ -102,27 +102,44 @@ impl Serving {
 /// What came of a load: requests that were answered, and what their client says of them.
 type Came = (f64, Vec<(&'static Measure, f64)>);
 
-/// Measures `case` on `subject` once.
+/// Starts what [`measure`] needs, and puts there what is asked for: none of that is part of what is measured.
+pub(crate) fn prepare(plan: &Plan, case: &Case, subject: &mut Subject) -> Result<()> {
+    let Some(server) = server(case, subject) else {
+        return Ok(());
+    };
+    // It counts what it receives from its start on.
+    if matches!(case.load, Load::Stream) {
+        subject.end(server);
+    }
+    subject.start(server)?;
+    if let Load::Memcached { connections } = case.load {
+        let load = commands(plan, connections);
+        subject.world().on(Side::Client, || load.fill())?;
+    }
+    Ok(())
+}
+
+/// The server of a case, if it is one beside nginx.
+fn server(case: &Case, subject: &Subject) -> Option<Server> {
+    case.load.server().filter(|_| !subject.is_floor())
+}
+
+/// Measures `case` on `subject`, which was prepared for it, once.
 pub(crate) fn measure(
     plan: &Plan,
     case: &Case,
-    subject: &mut Subject,
+    subject: &Subject,
 ) -> Result<Vec<(&'static Measure, f64)>> {
-    let server = case.load.server().filter(|_| !subject.is_floor());
+    let server = server(case, subject);
     if let Some(server) = server {
-        subject.start(server)?;
+        subject.directory(server)?;
     }
-    let subject = &*subject;
     let serving = Serving {
         server: subject.server(server),
         behind: subject.behind(server),
         engine: subject.engine(),
         is_family: server == Some(Server::Postgres),
     };
-    if let Load::Memcached { connections } = case.load {
-        let load = commands(plan, connections);
-        subject.world().on(Side::Client, || load.fill())?;
-    }
     let before = serving.now()?;
     let mut closed = None;
     let (requests, said) = load(plan, case.load, subject, &mut || {

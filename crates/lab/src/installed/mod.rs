@@ -60,7 +60,10 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
                 let (number, rounds) = (round + 1, plan.rounds);
                 let (case_name, name) = (case.name, subject.name().to_owned());
                 let doing = format!("round {number} of {rounds}: {case_name}, {name}");
-                let found = kept.one(&doing, || measure::measure(plan, case, subject));
+                let found = kept.one(&doing, || {
+                    measure::prepare(plan, case, subject)?;
+                    measure::measure(plan, case, subject)
+                });
                 for (measure, value) in found.into_iter().flatten() {
                     report.add(case.name, measure, index, (round, value));
                 }

@@ -91,6 +91,7 @@ impl Subject {
         let largest = FILES.iter().map(|file| file.size).max().unwrap_or(0);
         let bytes: Vec<u8> = (0..largest).map(|at| (at % 251) as u8).collect();
         let site = world.site(&FILES.map(|file| (file.name, &bytes[..file.size])))?;
+        settle(&world)?;
         let nginx = Nginx::start(&world, outboard, &site, None)?;
         Ok(Self {
             name,
@@ -174,6 +175,12 @@ impl Subject {
         }
         if server == Server::Postgres {
             pgbench(world)?.args(["-i", "-q", "postgres"]).output()?;
+            // What it has not written yet it would write while it is measured.
+            let file = directory.join("checkpoint.sql");
+            std::fs::write(&file, "CHECKPOINT;\n")?;
+            let asked = pgbench(world)?.args(["-n", "-t", "1", "-f"]).arg(&file);
+            asked.arg("postgres").output()?;
+            settle(world)?;
         }
         Ok(Started {
             process,
@@ -232,6 +239,12 @@ impl Subject {
     pub(super) fn engine(&self) -> Option<u32> {
         self.engine.as_ref().map(|(_, process)| process.id())
     }
+}
+
+/// Waits until what was written is on the disk: what is left would be written while something is measured.
+fn settle(world: &World) -> Result<()> {
+    let scratch = std::fs::File::open(world.scratch())?;
+    Ok(rustix::fs::syncfs(scratch)?)
 }
 
 /// A pgbench that asks the server's PostgreSQL from the client's side.
