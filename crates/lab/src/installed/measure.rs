@@ -33,9 +33,11 @@ struct Serving {
     /// What the server passes requests on to.
     behind: Option<u32>,
     engine: Option<u32>,
-    /// Whether the server is a process for each client: what those did is known when they have ended, but not how
-    /// often they were switched away from.
+    /// Whether the server is a process for each client.
     is_family: bool,
+    /// Whether its processes and threads are those that there were: what others did is known when they have ended, but
+    /// not how often they were switched away from.
+    is_steady: bool,
 }
 
 impl Serving {
@@ -88,7 +90,7 @@ impl Serving {
         if self.server.is_some() {
             costs.push((&report::SERVER_CPU, each(server)));
         }
-        if self.server.is_some() && !self.is_family {
+        if self.server.is_some() && self.is_steady {
             let switches = after.switches.saturating_sub(before.switches);
             costs.push((&report::SWITCHES, switches as f64 / requests));
         }
@@ -139,6 +141,7 @@ pub(crate) fn measure(
         behind: subject.behind(server),
         engine: subject.engine(),
         is_family: server == Some(Server::Postgres),
+        is_steady: server.is_none_or(Server::is_steady),
     };
     let before = serving.now()?;
     let mut closed = None;
@@ -151,7 +154,7 @@ pub(crate) fn measure(
     Ok(measured)
 }
 
-/// Makes a load. At a rate, `closed` is called when the window is over.
+/// Makes a load. `closed` is called when the window is over, if something comes after it.
 fn load(plan: &Plan, load: Load, subject: &Subject, closed: &mut load::Closed<'_>) -> Result<Came> {
     let seconds = seconds(plan);
     let on_client = |name: &str| subject.world().program(Side::Client, name);
@@ -196,14 +199,18 @@ fn load(plan: &Plan, load: Load, subject: &Subject, closed: &mut load::Closed<'_
         }
         Load::PingPong => {
             let text = sockperf(plan, subject, "ping-pong").output()?;
-            let read = printed::sockperf(&text).with_context(|| text)?;
-            // What it sends to warm up is not in what it says.
-            Ok((read.rate * seconds as f64, timed(read)))
+            let (trips, read) = printed::sockperf(&text).with_context(|| text)?;
+            Ok((trips, timed(read)))
         }
         Load::Stream => {
             let text = sockperf(plan, subject, "throughput").output()?;
-            let rate = printed::sockperf_stream(&text).with_context(|| text)?;
-            Ok((rate * seconds as f64, vec![(&report::RATE, rate)]))
+            closed();
+            let took = printed::sockperf_sent(&text).with_context(|| text)?;
+            // What was sent need not have been received.
+            let is_said = |text: &str| printed::sockperf_received(text).is_some();
+            let text = subject.says(Server::Sockperf, is_said)?;
+            let received = printed::sockperf_received(&text).with_context(|| text)?;
+            Ok((received, vec![(&report::RATE, received / took)]))
         }
         Load::Postgres { clients } => postgres(plan, subject, clients),
         Load::ZeroMq => {

@@ -58,31 +58,41 @@ pub(super) fn redis(text: &str) -> Option<Printed> {
     })
 }
 
-/// What sockperf's ping-pong prints; its times are half of a round trip, these are whole.
-pub(super) fn sockperf(text: &str) -> Option<Printed> {
+/// Round trips that sockperf's ping-pong prints, those of its warm-up included, and how long they took, without those;
+/// its times are half of a round trip, these are whole.
+pub(super) fn sockperf(text: &str) -> Option<(f64, Printed)> {
     let quantile = |name: &str| -> Option<f64> {
         let line = text.lines().find(|line| line.contains(name))?;
         let half: f64 = line.rsplit('=').next()?.trim().parse().ok()?;
         Some(2.0 * half)
     };
-    let valid = text
-        .lines()
-        .find(|line| line.contains("[Valid Duration]"))?;
-    let field = |name: &str| -> Option<f64> {
-        let rest = valid.split_once(name)?.1;
+    let field = |which: &str, name: &str| -> Option<f64> {
+        let line = text.lines().find(|line| line.contains(which))?;
+        let rest = line.split_once(name)?.1;
         let number = rest.split([' ', ';']).next()?;
         number.parse().ok()
     };
-    Some(Printed {
-        rate: field("ReceivedMessages=")? / field("RunTime=")?,
+    let valid = |name: &str| field("[Valid Duration]", name);
+    let read = Printed {
+        rate: valid("ReceivedMessages=")? / valid("RunTime=")?,
         median: quantile("percentile 50.000")?,
         high: quantile("percentile 99.000")?,
-    })
+    };
+    Some((field("[Total Run]", "ReceivedMessages=")?, read))
 }
 
-/// Messages a second that sockperf's throughput prints.
-pub(super) fn sockperf_stream(text: &str) -> Option<f64> {
-    let rest = text.split_once("Message Rate is ")?.1;
+/// Seconds that sockperf's throughput has sent, as it prints them.
+pub(super) fn sockperf_sent(text: &str) -> Option<f64> {
+    let rest = text.split_once(" messages sent in ")?.1;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// Messages that a server of sockperf's has received, which it prints when it is interrupted.
+pub(super) fn sockperf_received(text: &str) -> Option<f64> {
+    let line = text
+        .lines()
+        .find(|line| line.contains(" messages received"))?;
+    let rest = line.split_once("Total ")?.1;
     rest.split_whitespace().next()?.parse().ok()
 }
 
@@ -166,11 +176,14 @@ mod tests {
 
     #[test]
     fn what_sockperf_prints_is_read() {
-        let text = "sockperf: [Valid Duration] RunTime=2.000 sec; SentMessages=8000; \
+        let text = "sockperf: [Total Run] RunTime=2.450 sec; Warm up time=400 msec; SentMessages=9800; \
+                    ReceivedMessages=9799\n\
+                    sockperf: [Valid Duration] RunTime=2.000 sec; SentMessages=8000; \
                     ReceivedMessages=7999\nsockperf: ---> percentile 99.900 =   90.0\n\
                     sockperf: ---> percentile 99.000 =   40.5\n\
                     sockperf: ---> percentile 50.000 =   20.25\n";
-        let read = sockperf(text).unwrap();
+        let (trips, read) = sockperf(text).unwrap();
+        assert_eq!(trips, 9_799.0);
         assert_eq!((read.rate, read.median, read.high), (3999.5, 40.5, 81.0));
     }
 
@@ -179,8 +192,12 @@ mod tests {
         let text = "sockperf: Total of 226165 messages sent in 1.000 sec\n\n\
                     sockperf: Summary: Message Rate is 226054 [msg/sec]\n\
                     sockperf: Summary: BandWidth is 13.797 MBps (110.378 Mbps)\n";
-        assert_eq!(sockperf_stream(text), Some(226_054.0));
-        assert_eq!(sockperf_stream("sockperf: ERROR"), None);
+        assert_eq!(sockperf_sent(text), Some(1.0));
+        assert_eq!(sockperf_sent("sockperf: ERROR"), None);
+        let text = "sockperf: Test end (interrupted by user)\n\
+                    sockperf: Total 226001 messages received and handled\n";
+        assert_eq!(sockperf_received(text), Some(226_001.0));
+        assert_eq!(sockperf_received("sockperf: Test end"), None);
     }
 
     #[test]

@@ -114,6 +114,12 @@ impl Server {
         (self == Self::Postgres).then_some(Signal::INT)
     }
 
+    /// Whether all that it does is done by processes and threads that there are when it has done it. PostgreSQL has a
+    /// process for each client, and iperf3 a thread.
+    pub fn is_steady(self) -> bool {
+        !matches!(self, Self::Postgres | Self::Iperf)
+    }
+
     /// Whether it serves. Who only looks is a client to iperf3, which is for one at a time; and PostgreSQL takes
     /// connections before it has anything for them.
     pub fn is_up(self, world: &World, log: &Path) -> bool {

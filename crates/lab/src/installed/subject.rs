@@ -6,14 +6,14 @@ use super::servers::{Server, Started};
 use crate::nginx::Nginx;
 use crate::outboard::Outboard;
 use crate::postgres;
-use crate::process::{Process, Program};
+use crate::process::{ENDING, Process, Program};
 use crate::programs::find;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a server may take to be ready, on however busy a machine.
 const STARTING: Duration = Duration::from_secs(60);
@@ -230,9 +230,33 @@ impl Subject {
     /// # Errors
     /// It was not started.
     pub(super) fn directory(&self, server: Server) -> Result<&Path> {
+        Ok(&self.running(server)?.directory)
+    }
+
+    fn running(&self, server: Server) -> Result<&Started> {
         let started = self.servers.get(&server);
-        let started = started.with_context(|| format!("{} was not started", server.name()))?;
-        Ok(&started.directory)
+        started.with_context(|| format!("{} was not started", server.name()))
+    }
+
+    /// Interrupts a server that says then what it has done, and returns that: all that it has printed, once `is_said`
+    /// holds of it.
+    ///
+    /// # Errors
+    /// It was not started, or does not say it.
+    pub(super) fn says(&self, server: Server, is_said: impl Fn(&str) -> bool) -> Result<String> {
+        let process = &self.running(server)?.process;
+        process.signal(Signal::INT)?;
+        let began = Instant::now();
+        loop {
+            let printed = process.printed();
+            if is_said(&printed) {
+                return Ok(printed);
+            }
+            if began.elapsed() > ENDING {
+                bail!("{} does not say what it has done: {printed}", server.name());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// The engine's process.
