@@ -34,7 +34,6 @@ mod subject;
 mod supervisor;
 mod top;
 mod trace;
-mod whole_file;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;

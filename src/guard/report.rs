@@ -3,8 +3,9 @@
 
 use super::decide::Why;
 use super::memory::Reading;
-use crate::{open_metrics, whole_file};
+use crate::open_metrics;
 use anyhow::{Context, Result};
+use lab::whole_file;
 use queue_pair::control::{Metric, MetricKind};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};

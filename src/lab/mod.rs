@@ -7,7 +7,7 @@ mod shaped;
 mod watch;
 
 use ::lab::flood::experiment as flood;
-use ::lab::{goodput, installed, programs, respond, stateless};
+use ::lab::{goodput, installed, programs, respond, stateless, whole_file};
 use anyhow::{Context, Result};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -377,7 +377,7 @@ fn run_programs(args: &Programs) -> Result<ExitCode> {
     if let Some(file) = &args.write {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let head = text.split(TABLE).next().unwrap_or_default();
-        crate::whole_file::write(file, &format!("{head}{TABLE}\n{report}"))
+        whole_file::write(file, &format!("{head}{TABLE}\n{report}"))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     show(&report, None)

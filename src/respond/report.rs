@@ -149,7 +149,7 @@ impl Report {
 
 /// Writes the file that is kept.
 fn write(path: &Path, counts: &Counts) -> Result<()> {
-    crate::whole_file::write(path, &prometheus(counts))
+    lab::whole_file::write(path, &prometheus(counts))
         .with_context(|| format!("cannot write --prometheus {}", path.display()))
 }
 

@@ -60,7 +60,7 @@ pub fn write(root: &Path, service: &str, text: &str) -> Result<PathBuf> {
     refuse_foreign(&path)?;
     std::fs::create_dir_all(&directory)
         .with_context(|| format!("cannot make {} (use sudo)", directory.display()))?;
-    crate::whole_file::write(&path, text)
+    lab::whole_file::write(&path, text)
         .with_context(|| format!("cannot write {} (use sudo)", path.display()))?;
     Ok(path)
 }

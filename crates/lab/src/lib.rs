@@ -34,7 +34,7 @@ pub mod stateless;
 pub mod statistics;
 pub mod table;
 pub mod tool;
-mod whole_file;
+pub mod whole_file;
 pub mod workload;
 pub mod world;
 pub mod zeromq;

@@ -1,51 +1,163 @@
-//! Files of results, of which there is all or what was there before, whenever a run is cut short.
+//! Files of which there is all, or what was there before: for who reads one while it is written anew, and whenever who
+//! writes it is cut short.
 
-use anyhow::{Context, Result};
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Result, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
 
-/// Writes a file beside `path` and renames it into its place.
+/// What of a file's mode is whom it lets do what.
+const RIGHTS: u32 = 0o777;
+/// Those of a new file, of which the process's mask takes some.
+const USUAL: u32 = 0o666;
+
+/// Writes a file beside `path` and renames it into its place: who reads it never sees half of it. It belongs to whom
+/// the one before belonged to, with the same rights, as far as that can be: root may write a user's file anew.
 ///
 /// # Errors
-/// It cannot be written.
+/// It cannot be written, or `path` names no file.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    put(path, text).with_context(|| format!("cannot write {}", path.display()))
+    put(path, text, false)
 }
 
-fn put(path: &Path, text: &str) -> io::Result<()> {
+/// As [`write()`], and it is there also if the machine goes down: the name does not outrun the content.
+///
+/// # Errors
+/// As [`write()`].
+pub fn keep(path: &Path, text: &str) -> Result<()> {
+    put(path, text, true)
+}
+
+/// Finds out whether [`write()`] will do, and leaves what is there as it is.
+///
+/// # Errors
+/// As [`write()`].
+pub fn try_to_write(path: &Path) -> Result<()> {
+    let aside = beside(path)?;
+    make(&aside, USUAL)?;
+    std::fs::remove_file(aside)?;
+    match path.is_dir() {
+        true => Err(ErrorKind::IsADirectory.into()),
+        false => Ok(()),
+    }
+}
+
+fn put(path: &Path, text: &str, outlasts: bool) -> Result<()> {
+    let aside = beside(path)?;
+    let before = std::fs::metadata(path).ok();
+    // Nobody reads it who could not read the one before.
+    let mut file = make(&aside, before.as_ref().map_or(USUAL, |_| 0o600))?;
+    if let Some(before) = before {
+        // Only root can give a file away; who cannot has it himself.
+        let _ = fchown(&file, Some(before.uid()), Some(before.gid()));
+        let rights = std::fs::Permissions::from_mode(before.mode() & RIGHTS);
+        file.set_permissions(rights)?;
+    }
+    file.write_all(text.as_bytes())?;
+    if outlasts {
+        file.sync_all()?;
+    }
+    std::fs::rename(aside, path)
+}
+
+/// Makes a file anew: in a directory of somebody else's a link may lie in its place.
+fn make(aside: &Path, mode: u32) -> Result<File> {
+    match std::fs::remove_file(aside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut how = OpenOptions::new();
+    how.write(true).create_new(true).mode(mode).open(aside)
+}
+
+/// Where it is written first.
+fn beside(path: &Path) -> Result<PathBuf> {
     let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
-    let mut aside = OsString::from(".");
+    let mut aside = std::ffi::OsString::from(".");
     aside.push(name);
     aside.push(".partial");
-    let aside = path.with_file_name(aside);
-    let mut file = File::create(&aside)?;
-    file.write_all(text.as_bytes())?;
-    // The name must not outrun the content, should the machine go down.
-    file.sync_all()?;
-    std::fs::rename(aside, path)
+    Ok(path.with_file_name(aside))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::write;
+    use super::{keep, try_to_write, write};
+    use crate::skip_without_root;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+    use std::path::PathBuf;
+
+    /// A directory of a test's own.
+    fn scratch(name: &str) -> PathBuf {
+        let scratch = std::env::temp_dir().join(format!("lab-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&scratch);
+        std::fs::create_dir_all(&scratch).unwrap();
+        scratch
+    }
 
     /// Who has the file that was there has it whole: it was not written over.
     #[test]
     fn what_was_there_is_replaced_and_not_written_over() {
-        let name = format!("lab-whole-file-{}", std::process::id());
-        let scratch = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&scratch).unwrap();
+        let scratch = scratch("whole-file");
         let [file, same] = ["file", "same"].map(|name| scratch.join(name));
         let read = |path| std::fs::read_to_string(path).unwrap();
-        write(&file, "one").unwrap();
-        std::fs::hard_link(&file, &same).unwrap();
-        write(&file, "another").unwrap();
-        assert_eq!((read(&file), read(&same)), ("another".into(), "one".into()));
+        for put in [write, keep] {
+            let _ = std::fs::remove_file(&same);
+            put(&file, "one").unwrap();
+            std::fs::hard_link(&file, &same).unwrap();
+            put(&file, "another").unwrap();
+            assert_eq!((read(&file), read(&same)), ("another".into(), "one".into()));
+        }
+        try_to_write(&file).unwrap();
+        assert_eq!(read(&file), "another");
         assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 2);
-        let error = write(&scratch.join("no/file"), "").unwrap_err().to_string();
-        assert!(error.contains("no/file"), "{error}");
+        assert!(write(&scratch.join("no/file"), "").is_err());
+        assert!(try_to_write(&scratch).is_err());
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+
+    #[test]
+    fn rights_stay_as_they_were() {
+        let scratch = scratch("rights");
+        let file = scratch.join("file");
+        let mode = || std::fs::metadata(&file).unwrap().mode() & 0o777;
+        for rights in [0o600, 0o664] {
+            std::fs::write(&file, "one").unwrap();
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(rights)).unwrap();
+            write(&file, "another").unwrap();
+            assert_eq!(mode(), rights);
+        }
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+
+    /// Results are a user's who has given himself their directory, also when root reports of them anew.
+    #[test]
+    fn a_file_stays_whose_it_was() {
+        if skip_without_root("a_file_stays_whose_it_was") {
+            return;
+        }
+        let scratch = scratch("owner");
+        let file = scratch.join("file");
+        std::fs::write(&file, "one").unwrap();
+        chown(&file, Some(12_345), Some(23_456)).unwrap();
+        keep(&file, "another").unwrap();
+        let now = std::fs::metadata(&file).unwrap();
+        assert_eq!((now.uid(), now.gid()), (12_345, 23_456));
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+
+    /// What root writes beside a user's file does not go where that user likes.
+    #[test]
+    fn a_link_where_it_is_written_first_is_not_followed() {
+        let scratch = scratch("link");
+        let [file, other] = ["file", "other"].map(|name| scratch.join(name));
+        std::fs::write(&other, "untouched").unwrap();
+        symlink(&other, scratch.join(".file.partial")).unwrap();
+        write(&file, "one").unwrap();
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        assert_eq!(
+            (read(&file), read(&other)),
+            ("one".into(), "untouched".into())
+        );
         std::fs::remove_dir_all(&scratch).unwrap();
     }
 }

@@ -186,7 +186,8 @@ impl Carried {
     fn add(&mut self, class: usize, rate: f64) -> Result<()> {
         self.known.insert(class, rate);
         let text = serde_json::to_string_pretty(&self.known)?;
-        whole_file::write(&self.file, &text)
+        let written = whole_file::keep(&self.file, &text);
+        written.with_context(|| format!("cannot write {}", self.file.display()))
     }
 }
 

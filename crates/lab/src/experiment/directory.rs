@@ -124,7 +124,8 @@ impl Directory {
             bail!("there is a run in {shown} already");
         }
         let text = serde_json::to_string_pretty(&header)?;
-        whole_file::write(&path.join(RUN), &text)?;
+        let written = whole_file::keep(&path.join(RUN), &text);
+        written.with_context(|| format!("cannot write {RUN} in {shown}"))?;
         Self::resume(path)
     }
 

@@ -142,5 +142,6 @@ fn linked(parts: &[Part], end: &str) -> Vec<Part> {
 }
 
 fn put(path: &Path, file: &str, text: &str) -> Result<()> {
-    whole_file::write(&path.join(file), text)
+    let path = path.join(file);
+    whole_file::keep(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }

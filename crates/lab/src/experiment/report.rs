@@ -10,7 +10,7 @@ use super::order::{Cell, points};
 use super::picture;
 use crate::table::{Table, figure};
 use crate::whole_file;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use itertools::Itertools;
 use serde_json::json;
 use std::path::PathBuf;
@@ -84,7 +84,8 @@ pub fn summary(directory: &Directory, analysis: &Analysis) -> String {
 }
 
 fn put(directory: &Directory, file: &str, text: &str) -> Result<()> {
-    whole_file::write(&directory.path().join(file), text)
+    let path = directory.path().join(file);
+    whole_file::keep(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The report in parts.
