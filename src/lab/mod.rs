@@ -42,8 +42,9 @@ enum Experiment {
 
 /// What a user gets who sets nothing: nginx, HAProxy, memcached, redis, PostgreSQL, ZeroMQ, sockperf and iperf3
 ///
-/// On the kernel and on the engine; nothing is pinned, every setting is the default. A program that is not
-/// installed is left out, with a note. All are measured in turn, several rounds; the
+/// On the kernel and on the engine; nothing is pinned, and the engine's settings are the defaults. So are the
+/// servers', but nginx writes no access log, keeps files open and lets connections live, redis saves nothing, and
+/// PostgreSQL does not wait for its disk (fsync=off). A program that is not installed is left out, with a note. All are measured in turn, several rounds; the
 /// table shows medians, and the ratio to the kernel's with its interval and the probability that the
 /// true one is in it. The floor is the stateless responder under the same load: what the client alone
 /// costs. At a rate, latency counts from when a request was due. A measurement that fails is a note;

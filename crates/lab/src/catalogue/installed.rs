@@ -7,7 +7,7 @@ use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::installed::measure::{measure, prepare};
 use crate::installed::report::MEASURES;
 use crate::installed::subject::{ADAPTIVE, ENGINE, KERNEL, Subject};
-use crate::installed::{CASES, Case, Plan};
+use crate::installed::{CASES, Case, Plan, SET};
 use anyhow::{Context, Result};
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ fn declare(extent: Extent) -> Experiment {
             are what a user sees."
             .into(),
         workload: format!(
-            "as each case says; at a rate, latency counts from when a request was due. {}",
+            "as each case says; at a rate, latency counts from when a request was due. {SET}. {}",
             counts.join(". ")
         ),
         roles: "nothing is pinned".into(),

@@ -1,5 +1,5 @@
 //! `outboard lab installed`: what a user gets who installs the engine and sets nothing. Nothing is
-//! pinned, every setting is the default.
+//! pinned, and the engine's settings are the defaults; so are the servers', but for [`SET`].
 //!
 //! A world for each subject stands ready, the kernel's, the engine's and the *floor*'s (the
 //! stateless responder: what the client alone costs); they are measured in turn, case by case and
@@ -24,6 +24,11 @@ use anyhow::{Result, bail};
 use std::sync::atomic::AtomicBool;
 use subject::Subject;
 
+/// What is not as servers have it by default: what would be measured otherwise is the disk, or how long clients may
+/// come back.
+pub const SET: &str = "Servers have their default settings, but nginx writes no access log, keeps files open and \
+    lets connections live, redis saves nothing, and PostgreSQL does not wait for its disk (fsync=off)";
+
 /// Runs it. `say` is told what is being done.
 /// `stop` is set by whoever interrupts: what was measured by then is reported.
 pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<Made<Report>> {
@@ -47,6 +52,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         words.into_iter().for_each(|words| report.note(words));
         is_there
     });
+    report.note(SET.into());
     let mut kept = Kept::new(stop, &mut say);
     for round in 0..plan.rounds {
         for case in &cases {
