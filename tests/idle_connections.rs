@@ -12,13 +12,14 @@ fn a_thousand_idle_connections_are_measured() {
     if skip_without("a_thousand_idle_connections_are_measured", &["taskset"]) {
         return;
     }
+    let entry = find("connections").unwrap();
+    let experiment = entry.declare(Extent::Quick);
     let setup = Setup {
         binary: env!("CARGO_BIN_EXE_outboard").into(),
         log: None,
         kept: env!("CARGO_TARGET_TMPDIR").into(),
+        subjects: experiment.subjects.clone(),
     };
-    let entry = find("connections").unwrap();
-    let experiment = entry.declare(Extent::Quick);
     let levels: Vec<_> = experiment.axes.iter().map(|axis| &axis.levels[0]).collect();
     let at = At {
         experiment: &experiment,

@@ -16,16 +16,18 @@ const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 /// Measures each subject that is `wanted`, also those that a first impression leaves out, at the first levels:
 /// figures, whatever they are on a machine with others on it.
 fn measure(entry: &Entry, wanted: impl Fn(&str) -> bool) {
+    let mut subjects = entry.declare(Extent::Full).subjects;
+    subjects.retain(|name| wanted(name));
     let setup = Setup {
         binary: BINARY.into(),
         log: None,
         kept: env!("CARGO_TARGET_TMPDIR").into(),
+        subjects: subjects.clone(),
     };
     let experiment = entry.declare(Extent::Quick);
     let levels: Vec<_> = experiment.axes.iter().map(|axis| &axis.levels[0]).collect();
     let mut bench = entry.open(&setup).unwrap();
-    let subjects = entry.declare(Extent::Full).subjects;
-    for subject in subjects.iter().filter(|name| wanted(name)) {
+    for subject in &subjects {
         let at = At {
             experiment: &experiment,
             subject,

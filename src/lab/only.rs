@@ -3,7 +3,7 @@
 use ::lab::experiment::Experiment;
 use anyhow::{Result, bail};
 
-/// Leaves out the levels and subjects that are not asked for, and the claims and plots about them.
+/// Leaves out the levels and subjects that are not asked for, and the claims, plots and notes about them.
 pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()> {
     let asked = |axis: &str, name: &str| {
         let mut named = only.iter().filter(|(known, _)| known == axis).peekable();
@@ -25,6 +25,11 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
                 );
             }
         };
+        let missing = experiment.left_out.iter();
+        let mut missing = missing.filter(|left| left.axis == *axis && left.name == *wanted);
+        if let Some(left_out) = missing.next() {
+            bail!("{left_out}");
+        }
         if !names.contains(&wanted.as_str()) {
             bail!("{axis} is never {wanted}; it is {}", names.join("; "));
         }
@@ -34,6 +39,8 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
         axis.levels.retain(|level| asked(&name, &level.name));
     }
     experiment.subjects.retain(|name| asked("subject", name));
+    let left_out = &mut experiment.left_out;
+    left_out.retain(|left_out| asked(&left_out.axis, &left_out.name));
     let bare = Experiment {
         claims: Vec::new(),
         pictures: Vec::new(),
@@ -58,6 +65,7 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
 mod tests {
     use super::keep;
     use ::lab::catalogue::{Extent, find};
+    use ::lab::experiment::left_out::LeftOut;
 
     #[test]
     fn only_what_is_asked_for_is_kept_and_claimed() {
@@ -79,6 +87,26 @@ mod tests {
         let wrong = keep(&mut experiment, &words(&[("request", "nothing")]));
         assert!(wrong.unwrap_err().to_string().contains("close, 64 B"));
         assert!(keep(&mut experiment, &words(&[("colour", "red")])).is_err());
+    }
+
+    /// Nobody who asks for something else has to know what is not installed.
+    #[test]
+    fn what_could_not_be_run_is_told_to_who_asks_for_it() {
+        let mut experiment = find("web").unwrap().declare(Extent::Full);
+        let left_out = |name: &str| LeftOut {
+            axis: "request".into(),
+            name: name.into(),
+            why: "no server".into(),
+        };
+        experiment.left_out = vec![left_out("by post")];
+        let only = |level: &str| [("request".to_owned(), level.to_owned())];
+        let error = keep(&mut experiment, &only("by post")).unwrap_err();
+        assert_eq!(error.to_string(), "by post: no server");
+        let subject = [("subject".to_owned(), "kernel".to_owned())];
+        keep(&mut experiment, &subject).unwrap();
+        assert_eq!(experiment.left_out.len(), 1);
+        keep(&mut experiment, &only("close, 64 B")).unwrap();
+        assert!(experiment.left_out.is_empty());
     }
 
     #[test]

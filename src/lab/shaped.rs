@@ -319,6 +319,7 @@ fn go(
         binary: std::env::current_exe()?,
         log: directory.header().settings[LOG].as_str().map(PathBuf::from),
         kept: directory.path().to_owned(),
+        subjects: directory.header().experiment.subjects.clone(),
     };
     let mut watch = Watch::new(entry.name, place);
     watch.say("starting what is measured");

@@ -16,6 +16,7 @@ use fake::{Fake, Fixed, experiment, header, rules, scratch};
 use lab::experiment::analysis::{Outcome, analyse, interval};
 use lab::experiment::bench::{Client, Sample};
 use lab::experiment::declaration::{Axis, Bound, Claim};
+use lab::experiment::left_out::LeftOut;
 use lab::experiment::surroundings::Conditions;
 use lab::experiment::{Directory, End, Rules, Runner, comparison, report};
 use lab::sampler::cores::Times;
@@ -577,7 +578,11 @@ fn what_each_core_did_is_in_the_report() {
     let scratch = scratch();
     let mut header = header(rules());
     header.experiment.roles = "the server on core 0".into();
-    header.experiment.left_out = vec!["a reference: it is not installed".into()];
+    header.experiment.left_out = vec![LeftOut {
+        axis: "subject".into(),
+        name: "a reference".into(),
+        why: "it is not installed".into(),
+    }];
     let mut directory = Directory::create(scratch.path(), header).unwrap();
     let times = |idle, softirq| Times {
         idle,

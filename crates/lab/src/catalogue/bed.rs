@@ -3,6 +3,7 @@
 //! has the second.
 
 use super::Setup;
+use super::each::Each;
 use crate::apache;
 use crate::cores;
 use crate::experiment::bench::Client;
@@ -26,6 +27,11 @@ pub const ROLES: &str = "server and engine on core 0, client on core 1; the inte
     where a veth does its work, wherever the sender is";
 /// What a report calls the two.
 pub const STACKS: [&str; 2] = ["kernel", "engine"];
+
+/// The stack of a subject whose name ends with that of its stack, as "nginx on the engine".
+pub fn stack_of(subject: &str) -> &'static str {
+    STACKS[usize::from(subject.ends_with(STACKS[1]))]
+}
 
 /// One of the two stacks with a server on it.
 pub struct Bed {
@@ -135,11 +141,9 @@ impl Bed {
         Ok(self)
     }
 
-    /// Both stacks, each with nginx.
-    pub fn both(setup: &Setup, fill: impl Fn(&Path) -> Result<()>) -> Result<Vec<Self>> {
-        let each = STACKS.iter();
-        each.map(|stack| Self::with_nginx(setup, stack, &fill))
-            .collect()
+    /// Both stacks, as far as they are asked for, each with nginx.
+    pub fn both(setup: &Setup, fill: impl Fn(&Path) -> Result<()>) -> Result<Each<Self>> {
+        Each::of(setup, |stack| Self::with_nginx(setup, stack, &fill))
     }
 
     /// The network.

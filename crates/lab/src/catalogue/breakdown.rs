@@ -1,6 +1,7 @@
 //! 001, figures 1.3 and 3.3: what the time of a server's core goes into, on the kernel and on the engine.
 
 use super::bed::{Bed, ROLES, SERVER_CORE, STACKS, write_file};
+use super::each::Each;
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -110,7 +111,7 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Breakdown(Vec<Bed>);
+struct Breakdown(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let fill = |site: &std::path::Path| write_file(&site.join("16K"), 16 << 10);
@@ -119,7 +120,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
 
 impl Bench for Breakdown {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let bed = self.0.get(at.subject)?;
         let name = at.word(AXIS)?;
         let case = CASES.iter().find(|(known, ..)| *known == name);
         let (_, path, close) = case.with_context(|| format!("no request {name}"))?;

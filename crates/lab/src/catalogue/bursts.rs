@@ -1,6 +1,7 @@
 //! 001, figures 6.16 and 6.17: HTTP/1.1 with six requests on a connection, in bursts of three.
 
 use super::bed::{Bed, ROLES, write_file};
+use super::each::Each;
 use super::offered::{self, CONNECTIONS, GRACE, LOAD, SERVERS};
 use super::prime::prime;
 use super::static_files::in_pieces;
@@ -81,7 +82,7 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Bursts(Vec<Bed>);
+struct Bursts(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     Ok(Box::new(Bursts(offered::all_beds(setup, fill, write)?)))
@@ -116,7 +117,7 @@ impl Bench for Bursts {
             duration: at.window,
             grace: GRACE,
         };
-        let bed = offered::of(&self.0, at.subject);
+        let bed = self.0.get(at.subject)?;
         let (outcome, cost) =
             bed.account_closing(&[], |closed| bed.on_client(|| sessions.run_closing(closed)))?;
         Ok(offered::sample(&outcome, &cost))

@@ -2,6 +2,7 @@
 //! on the kernel and on the engine.
 
 use super::bed::{Bed, CLIENT_CORE, ROLES, STACKS};
+use super::each::Each;
 use super::rates::{SHARES, with_shares};
 use super::{Entry, Extent, Setup, handshake, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
@@ -191,7 +192,7 @@ fn declare(_: Extent) -> Experiment {
 }
 
 struct Classes {
-    beds: Vec<Bed>,
+    beds: Each<Bed>,
     sets: Vec<Vec<File>>,
 }
 
@@ -200,8 +201,8 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     Ok(Box::new(Classes { beds, sets }))
 }
 
-/// Both stacks with nginx, and the files that it serves, by class.
-pub(super) fn beds(setup: &Setup) -> Result<(Vec<Bed>, Vec<Vec<File>>)> {
+/// Both stacks with nginx, as far as they are asked for, and the files that it serves, by class.
+pub(super) fn beds(setup: &Setup) -> Result<(Each<Bed>, Vec<Vec<File>>)> {
     let sets: Vec<Vec<File>> = (0..5)
         .map(|class| files::surge_class(class, FILES, LARGEST, SEED))
         .collect();
@@ -214,7 +215,7 @@ pub(super) fn beds(setup: &Setup) -> Result<(Vec<Bed>, Vec<Vec<File>>)> {
 
 impl Bench for Classes {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = &self.beds[usize::from(at.subject == STACKS[1])];
+        let bed = self.beds.get(at.subject)?;
         let class = at.number(CLASS)? as usize;
         let set = self.sets.get(class).context("no such class")?;
         let full = || saturate(bed, set, at.seed, at.window);

@@ -2,6 +2,7 @@
 //! it what another process computes (FastCGI), and what comes out of a database.
 
 use super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
+use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD};
 use super::static_files::{self, COUNT, SIZE, in_pieces};
 use super::{Entry, Extent, Setup};
@@ -103,11 +104,11 @@ struct Whole {
     bed: Bed,
 }
 
-struct Dynamic(Vec<Whole>);
+struct Dynamic(Each<Whole>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let each = STACKS.iter().map(|stack| whole(setup, stack));
-    Ok(Box::new(Dynamic(each.collect::<Result<_>>()?)))
+    let each = Each::of(setup, |stack| whole(setup, stack));
+    Ok(Box::new(Dynamic(each?)))
 }
 
 fn whole(setup: &Setup, stack: &str) -> Result<Whole> {
@@ -225,7 +226,7 @@ impl Bench for Dynamic {
         let name = at.word(PART)?;
         let known = PARTS.iter().find(|(known, _)| *known == name);
         let (_, path) = known.with_context(|| format!("no {name}"))?;
-        let whole = &self.0[usize::from(at.subject == STACKS[1])];
+        let whole = self.0.get(at.subject)?;
         let servers: Vec<u32> = whole.behind.iter().map(Process::id).collect();
         let asked = asked(path, at.seed);
         offered::measure_with(&whole.bed, &servers, &asked, at.number(LOAD)?, at.window)

@@ -2,6 +2,7 @@
 //! decides every latency figure, so both are shown.
 
 use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
+use super::each::Each;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -55,16 +56,16 @@ fn declare(_: Extent) -> Experiment {
     }
 }
 
-struct Echo(Vec<Bed>);
+struct Echo(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let beds = STACKS.iter().map(|stack| Bed::bare(setup, stack));
-    Ok(Box::new(Echo(beds.collect::<Result<_>>()?)))
+    let beds = Each::of(setup, |stack| Bed::bare(setup, stack));
+    Ok(Box::new(Echo(beds?)))
 }
 
 impl Bench for Echo {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let bed = self.0.get(at.subject)?;
         let name = at.word(AXIS)?;
         let core = CORES.iter().find(|(known, _)| *known == name);
         let (_, core) = core.with_context(|| format!("no placement {name}"))?;

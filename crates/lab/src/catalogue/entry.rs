@@ -15,6 +15,8 @@ pub struct Setup {
     pub log: Option<PathBuf>,
     /// The directory of the run, for what is measured once and is to be the same when it goes on.
     pub kept: PathBuf,
+    /// What is compared in this run: of all that the experiment declares, those that were not left out.
+    pub subjects: Vec<String>,
 }
 
 /// How much of an experiment is run.

@@ -1,6 +1,7 @@
 //! How a sender shares a narrow wire with another that was there before: the kernel's CUBIC, as most of
 //! the Internet has it.
 
+use super::each::Each;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -9,7 +10,6 @@ use crate::goodput::{Fetch, Sender, Subject, once};
 use crate::nginx::Nginx;
 use crate::world::Side;
 use anyhow::{Context, Result};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
@@ -72,21 +72,20 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Fairness {
-    subjects: BTreeMap<&'static str, Subject>,
-}
+struct Fairness(Each<Subject>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let subject = |sender: Sender| Ok((sender.name, Subject::beside_cubic(&setup.binary, sender)?));
-    let subjects: Result<_> = Sender::ALL.into_iter().map(subject).collect();
-    Ok(Box::new(Fairness {
-        subjects: subjects?,
-    }))
+    let subjects = Each::of(setup, |name| {
+        let sender = Sender::ALL.into_iter().find(|sender| sender.name == name);
+        let sender = sender.with_context(|| format!("no sender {name}"))?;
+        Subject::beside_cubic(&setup.binary, sender)
+    });
+    Ok(Box::new(Fairness(subjects?)))
 }
 
 impl Bench for Fairness {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let subject = self.subjects.get(at.subject).context("no such sender")?;
+        let subject = self.0.get(at.subject)?;
         let round_trip = Duration::from_secs_f64(at.number(ROUND_TRIP)? / 1e3);
         let on_its_way = BANDWIDTH * round_trip.as_secs_f64() / 8.0;
         let wire = Wire {

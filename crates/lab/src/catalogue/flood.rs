@@ -2,6 +2,7 @@
 //! without requests, headers that do not end, and floods of small requests.
 
 use super::bed::{Bed, CLIENT_CORE, STACKS};
+use super::each::Each;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -117,11 +118,11 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Attacked(Vec<Bed>);
+struct Attacked(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let beds = Bed::both(setup, |_| Ok(()))?;
-    for bed in &beds {
+    for bed in beds.all() {
         // The kernel answers nobody whom it has no way to; the engine answers the way that it was asked.
         let (name, by) = (bed.world().name(Side::Server), Side::Client.ipv4());
         tool::run(&format!(
@@ -163,7 +164,7 @@ fn cookies(bed: &Bed) -> Result<f64> {
 
 impl Bench for Attacked {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let bed = self.0.get(at.subject)?;
         let attack = at.word(ATTACK)?;
         let kind = ATTACKS.iter().find(|(name, _)| *name == attack);
         let (_, kind) = kind.with_context(|| format!("no attack {attack}"))?;

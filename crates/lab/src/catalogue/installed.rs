@@ -3,6 +3,7 @@
 
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::left_out::LeftOut;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::installed::measure::{measure, prepare};
 use crate::installed::report::MEASURES;
@@ -94,7 +95,14 @@ const QUICK: [&str; 11] = [
 fn declare(extent: Extent) -> Experiment {
     let is_meant = |case: &&Case| extent == Extent::Full || QUICK.contains(&case.name);
     let meant = CASES.iter().filter(is_meant);
-    let left_out = meant.clone().filter_map(Case::left_out).collect();
+    let left_out = meant.clone().filter_map(|case| {
+        Some(LeftOut {
+            axis: CASE.into(),
+            name: case.name.into(),
+            why: case.left_out()?,
+        })
+    });
+    let left_out = left_out.collect();
     let names: Vec<&str> = meant.filter(is_possible).map(|case| case.name).collect();
     let counts: Vec<String> = CASES
         .iter()

@@ -2,10 +2,12 @@
 //! to ten connections a second.
 
 use super::bed::{Bed, ROLES, STACKS, write_file};
+use super::each::Each;
 use super::httperf::{self, Asked};
 use super::rates::{SHARES, with_shares};
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Citation, Finding, Measure, Picture};
+use crate::experiment::left_out::LeftOut;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::PORT;
 use crate::world::Side;
@@ -59,11 +61,15 @@ fn declare(extent: Extent) -> Experiment {
     let mut left_out = Vec::new();
     match tool::find(apache::PROGRAM) {
         Some(_) => subjects.push(REFERENCE.into()),
-        None => left_out.push(format!(
-            "{REFERENCE}, the reference: {} is not installed ({})",
-            apache::PROGRAM,
-            apache::BROUGHT_BY
-        )),
+        None => left_out.push(LeftOut {
+            axis: "subject".into(),
+            name: REFERENCE.into(),
+            why: format!(
+                "the reference, {}, is not installed ({})",
+                apache::PROGRAM,
+                apache::BROUGHT_BY
+            ),
+        }),
     }
     Experiment {
         name: ENTRY.name.into(),
@@ -142,7 +148,7 @@ fn declare(extent: Extent) -> Experiment {
 /// that starts.
 struct LargeFile {
     setup: Setup,
-    stacks: Vec<Bed>,
+    stacks: Each<Bed>,
     reference: Option<Bed>,
 }
 
@@ -151,31 +157,29 @@ fn fill(site: &Path) -> Result<()> {
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let stacks = setup.subjects.iter().map(String::as_str);
+    let stacks = stacks.filter(|subject| *subject != REFERENCE);
     Ok(Box::new(LargeFile {
         setup: setup.clone(),
-        stacks: Bed::both(setup, fill)?,
+        stacks: Each::named(stacks, |stack| Bed::with_nginx(setup, stack, fill))?,
         reference: None,
     }))
 }
 
-impl LargeFile {
-    fn bed(&mut self, subject: &str) -> Result<&Bed> {
-        if subject != REFERENCE {
-            let index = STACKS.into_iter().position(|name| name == subject);
-            let bed = index.and_then(|index| self.stacks.get(index));
-            return bed.with_context(|| format!("there is no {subject}"));
-        }
-        if self.reference.is_none() {
+impl Bench for LargeFile {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        if at.subject == REFERENCE && self.reference.is_none() {
             let bed = Bed::bare(&self.setup, STACKS[0])?;
             self.reference = Some(bed.serving_by_apache(fill)?);
         }
-        self.reference.as_ref().context("it has just been started")
+        Ok(())
     }
-}
 
-impl Bench for LargeFile {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = self.bed(at.subject)?;
+        let bed = match at.subject {
+            REFERENCE => self.reference.as_ref().context("it was not started")?,
+            stack => self.stacks.get(stack)?,
+        };
         let rate = at.number(RATE)?;
         let asked = Asked {
             path: PATH,

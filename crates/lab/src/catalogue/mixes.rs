@@ -1,7 +1,8 @@
 //! The mixes of sizes of two benchmarks of their time: WebStone's, which 003 drives its servers by, and
 //! SPECweb99's; requests come by Poisson.
 
-use super::bed::{ROLES, STACKS};
+use super::bed::{Bed, ROLES, STACKS};
+use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD};
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
@@ -117,7 +118,7 @@ impl Site {
 }
 
 struct Mixes {
-    beds: Vec<super::bed::Bed>,
+    beds: Each<Bed>,
     sites: [Site; 2],
 }
 
@@ -142,7 +143,7 @@ impl Bench for Mixes {
         let site = site.with_context(|| format!("no mix {name}"))?;
         let rate = at.number(LOAD)?;
         let asked = site.asked(rate, at.window, at.seed)?;
-        offered::measure(offered::of(&self.beds, at.subject), &asked, rate, at.window)
+        offered::measure(self.beds.get(at.subject)?, &asked, rate, at.window)
     }
 }
 

@@ -6,6 +6,7 @@ mod bursts;
 mod classes;
 mod connections;
 mod dynamic;
+mod each;
 mod echo;
 mod entry;
 mod fairness;

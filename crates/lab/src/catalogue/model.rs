@@ -3,6 +3,7 @@
 
 use super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
 use super::classes::{self, FILES, LARGEST, SEED};
+use super::each::Each;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{
     Axis, Bound, Citation, Claim, Finding, Measure, Model, Picture,
@@ -146,13 +147,18 @@ fn declare(extent: Extent) -> Experiment {
 }
 
 struct Loads {
-    beds: Vec<Bed>,
+    beds: Each<Bed>,
     sets: Vec<Vec<File>>,
     /// Requests a second that the slower of both stacks carries, by class, once it is known.
     carried: Carried,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    // A load is a part of what the slower one carries, also in a run that leaves out one of them.
+    let setup = &Setup {
+        subjects: STACKS.map(String::from).to_vec(),
+        ..setup.clone()
+    };
     let (beds, sets) = classes::beds(setup)?;
     Ok(Box::new(Loads {
         beds,
@@ -198,7 +204,7 @@ impl Loads {
         }
         let set = self.sets.get(class).context("no such class")?;
         let mut least = f64::INFINITY;
-        for bed in &self.beds {
+        for bed in self.beds.all() {
             let (rate, _) = classes::saturate(bed, set, SEED, window)?;
             least = least.min(rate);
         }
@@ -211,7 +217,7 @@ impl Bench for Loads {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let class = at.number(CLASS)? as usize;
         let rate = self.carried(class, at.window)? * at.number(LOAD)? / 100.0;
-        let bed = &self.beds[usize::from(at.subject == STACKS[1])];
+        let bed = self.beds.get(at.subject)?;
         let load = Load {
             server: Nginx::address(),
             path: "/".into(),

@@ -2,6 +2,7 @@
 //! places and of nginx on the kernel's TCP.
 
 use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS, write_file};
+use super::each::Each;
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -97,27 +98,25 @@ fn declare(extent: Extent) -> Experiment {
 }
 
 struct Subject {
-    name: &'static str,
     responder: Option<Process>,
     // Last: it must outlive what runs in it.
     bed: Bed,
 }
 
-struct Objects(Vec<Subject>);
+struct Objects(Each<Subject>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let subjects = SUBJECTS.map(|(name, mode)| {
-        if mode.is_empty() {
-            nginx(setup, name)
-        } else {
-            responder(setup, name, mode)
+    let subjects = Each::of(setup, |name| {
+        let known = SUBJECTS.iter().find(|(known, _)| *known == name);
+        match known.with_context(|| format!("there is no {name}"))?.1 {
+            "" => nginx(setup),
+            mode => responder(setup, mode),
         }
     });
-    let subjects: Result<Vec<Subject>> = subjects.into_iter().collect();
     Ok(Box::new(Objects(subjects?)))
 }
 
-fn nginx(setup: &Setup, name: &'static str) -> Result<Subject> {
+fn nginx(setup: &Setup) -> Result<Subject> {
     let bed = Bed::with_nginx(setup, STACKS[0], |site| {
         for size in SIZES {
             write_file(&site.join(size.to_string()), size as usize)?;
@@ -125,13 +124,12 @@ fn nginx(setup: &Setup, name: &'static str) -> Result<Subject> {
         Ok(())
     })?;
     Ok(Subject {
-        name,
         responder: None,
         bed,
     })
 }
 
-fn responder(setup: &Setup, name: &'static str, mode: &str) -> Result<Subject> {
+fn responder(setup: &Setup, mode: &str) -> Result<Subject> {
     let bed = Bed::bare(setup, STACKS[0])?;
     let world = bed.world();
     // From the responder's own port no connection is answered.
@@ -156,7 +154,6 @@ fn responder(setup: &Setup, name: &'static str, mode: &str) -> Result<Subject> {
     let address = (Side::Server.ipv4(), PORT).into();
     responder.wait_until(STARTING, || world.is_reached(address))?;
     Ok(Subject {
-        name,
         responder: Some(responder),
         bed,
     })
@@ -164,8 +161,7 @@ fn responder(setup: &Setup, name: &'static str, mode: &str) -> Result<Subject> {
 
 impl Bench for Objects {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let subject = self.0.iter().find(|subject| subject.name == at.subject);
-        let subject = subject.with_context(|| format!("no {}", at.subject))?;
+        let subject = self.0.get(at.subject)?;
         let size = at.number(SIZE)?;
         let url = match &subject.responder {
             None => format!("http://{}/{size}", Nginx::address()),

@@ -1,7 +1,8 @@
 //! What the experiments of 001 with a web server have in common: requests or connections are due at a
 //! rate that rises, whether the server keeps up or not, and throughput and CPU are drawn over it.
 
-use super::bed::{Bed, Cost, SERVER_CORE, STACKS};
+use super::bed::{Bed, Cost, SERVER_CORE, STACKS, stack_of};
+use super::each::Each;
 use super::prime::prime;
 use super::{Extent, Setup};
 use crate::experiment::Sample;
@@ -115,32 +116,26 @@ pub fn asynchronous(says: &str, figure: &str, at: &[(&str, &str)], ratio: Bound)
     }
 }
 
-/// Both stacks, each with nginx, and then each with `outboard serve`: `fill` as for [`beds`], and `write` puts the
-/// same files into the directory of the other.
+/// Both stacks, each with nginx and with `outboard serve`, as far as they are asked for: `fill` as for [`beds`], and
+/// `write` puts the same files into the directory of the other.
 pub fn all_beds(
     setup: &Setup,
     fill: impl Fn(&Path) -> Result<String>,
     write: impl Fn(&Path) -> Result<()>,
-) -> Result<Vec<Bed>> {
-    let mut all = beds(setup, fill)?;
-    for stack in STACKS {
-        all.push(Bed::bare(setup, stack)?.serving_natively(setup, &[], &write)?);
-    }
-    Ok(all)
+) -> Result<Each<Bed>> {
+    Each::of(setup, |subject| {
+        let stack = stack_of(subject);
+        match is_serve(subject) {
+            true => Bed::bare(setup, stack)?.serving_natively(setup, &[], &write),
+            false => Bed::with_nginx_and(setup, stack, &fill),
+        }
+    })
 }
 
-/// Both stacks, each with nginx: `fill` puts files into its directory, and says what else it needs in
-/// its configuration.
-pub fn beds(setup: &Setup, fill: impl Fn(&Path) -> Result<String>) -> Result<Vec<Bed>> {
-    let each = STACKS.iter();
-    each.map(|stack| Bed::with_nginx_and(setup, stack, &fill))
-        .collect()
-}
-
-/// The bed of a subject.
-pub fn of<'a>(beds: &'a [Bed], subject: &str) -> &'a Bed {
-    let index = SUBJECTS.iter().position(|known| *known == subject);
-    &beds[index.unwrap_or(0)]
+/// Both stacks, as far as they are asked for, each with nginx: `fill` puts files into its directory, and says what else
+/// it needs in its configuration.
+pub fn beds(setup: &Setup, fill: impl Fn(&Path) -> Result<String>) -> Result<Each<Bed>> {
+    Each::of(setup, |stack| Bed::with_nginx_and(setup, stack, &fill))
 }
 
 /// Whether a subject is the server that knows of its engine, which has no places of nginx's.

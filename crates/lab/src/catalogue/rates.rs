@@ -2,6 +2,7 @@
 //! on each, for a small file, one of ten kilobytes and one that is not there.
 
 use super::bed::{Bed, Cost, ROLES, SERVER_CORE, STACKS, write_file};
+use super::each::Each;
 use super::httperf::{self, Asked};
 use super::prime::prime;
 use super::{Entry, Extent, Setup};
@@ -123,7 +124,7 @@ pub(super) fn with_shares(mut sample: Sample, cost: &Cost) -> Sample {
     sample
 }
 
-struct Rates(Vec<Bed>);
+struct Rates(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let beds = Bed::both(setup, |site| {
@@ -139,7 +140,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
 
 impl Bench for Rates {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = &self.0[usize::from(at.subject == STACKS[1])];
+        let bed = self.0.get(at.subject)?;
         let (rate, file) = (at.number(RATE)?, at.word(FILE)?);
         let Some((_, path, _)) = FILES.into_iter().find(|(name, ..)| *name == file) else {
             bail!("no file {file}");

@@ -2,6 +2,7 @@
 //! many of them and the same again and again.
 
 use super::bed::{Bed, ROLES};
+use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD, SERVERS};
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound};
@@ -127,7 +128,7 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Static(Vec<Bed>);
+struct Static(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     Ok(Box::new(Static(offered::all_beds(setup, fill, write)?)))
@@ -176,7 +177,7 @@ impl Bench for Static {
             place
         };
         let count = if at.word(FILES)? == ONE { 1 } else { COUNT };
-        let bed = offered::of(&self.0, at.subject);
+        let bed = self.0.get(at.subject)?;
         let asked = asked(place, count, at.seed);
         offered::measure(bed, &asked, at.number(LOAD)?, at.window)
     }

@@ -1,7 +1,8 @@
 //! 001, section 6.4: what an engine is worth whose core is weaker than its host's, and stronger.
 
-use super::bed::{Bed, CLIENT_CORE, STACKS, write_file};
-use super::offered::{SERVE, SUBJECTS, of};
+use super::bed::{Bed, CLIENT_CORE, STACKS, stack_of, write_file};
+use super::each::Each;
+use super::offered::{SERVE, SUBJECTS, is_serve};
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -117,24 +118,24 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Strength(Vec<Bed>);
+struct Strength(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let fill = |site: &Path| write_file(&site.join("16K"), 16 << 10);
     let bare = |stack: &str| Bed::with_engine_on(setup, stack, World::new()?, CLIENT_CORE);
-    let mut beds = Vec::new();
-    for stack in STACKS {
-        beds.push(bare(stack)?.serving(|site| fill(site).map(|()| Lines::default()))?);
-    }
-    for stack in STACKS {
-        beds.push(bare(stack)?.serving_natively(setup, &[], fill)?);
-    }
-    Ok(Box::new(Strength(beds)))
+    let beds = Each::of(setup, |subject| {
+        let bed = bare(stack_of(subject))?;
+        match is_serve(subject) {
+            true => bed.serving_natively(setup, &[], fill),
+            false => bed.serving(|site| fill(site).map(|()| Lines::default())),
+        }
+    });
+    Ok(Box::new(Strength(beds?)))
 }
 
 impl Bench for Strength {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = of(&self.0, at.subject);
+        let bed = self.0.get(at.subject)?;
         let name = at.word(REQUEST)?;
         let case = CASES.iter().find(|(known, _)| *known == name);
         let (_, close) = case.with_context(|| format!("no request {name}"))?;

@@ -2,6 +2,7 @@
 //! faster and faster.
 
 use super::bed::{Bed, ROLES};
+use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD, SERVERS};
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Bound, Citation, Claim};
@@ -82,7 +83,7 @@ fn declare(extent: Extent) -> Experiment {
 }
 
 struct Trace {
-    beds: Vec<Bed>,
+    beds: Each<Bed>,
     replay: Replay,
 }
 
@@ -127,7 +128,7 @@ impl Bench for Trace {
             limit: None,
             due,
         };
-        let bed = offered::of(&self.beds, at.subject);
+        let bed = self.beds.get(at.subject)?;
         let mut sample = offered::measure(bed, &asked, rate, at.window)?;
         if self.replay.left_out > 0 {
             sample.notes.push(format!(

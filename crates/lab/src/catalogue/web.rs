@@ -1,6 +1,7 @@
 //! nginx on the kernel's TCP and on the engine: throughput, CPU a request, latency.
 
 use super::bed::{Bed, Cost, ROLES, STACKS, write_file};
+use super::each::Each;
 use super::prime::prime;
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
@@ -160,7 +161,7 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Web(Vec<Bed>);
+struct Web(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let beds = Bed::both(setup, |site| {
@@ -179,9 +180,7 @@ impl Bench for Web {
         let name = at.word(AXIS)?;
         let case = CASES.iter().find(|case| case.name == name);
         let case = case.with_context(|| format!("no request {name}"))?;
-        let index = usize::from(at.subject == STACKS[1]);
-        let bed = &self.0[index];
-        measure(bed, &case.asked(), at.window)
+        measure(self.0.get(at.subject)?, &case.asked(), at.window)
     }
 }
 

@@ -2,6 +2,7 @@
 //! that knows of its engine, and has one thread.
 
 use super::bed::{ENGINE, SERVER, write_file};
+use super::each::Each;
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -175,19 +176,20 @@ impl Stage {
     }
 }
 
-struct Workers(Vec<Stage>);
+struct Workers(Each<Stage>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let stages = SUBJECTS
-        .iter()
-        .map(|(_, settings, kind)| Stage::new(setup, *settings, *kind));
-    Ok(Box::new(Workers(stages.collect::<Result<_>>()?)))
+    let stages = Each::of(setup, |name| {
+        let known = SUBJECTS.iter().find(|(known, ..)| *known == name);
+        let (_, settings, kind) = known.with_context(|| format!("no subject {name}"))?;
+        Stage::new(setup, *settings, *kind)
+    });
+    Ok(Box::new(Workers(stages?)))
 }
 
 impl Bench for Workers {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let subject = SUBJECTS.iter().position(|(name, ..)| *name == at.subject);
-        let stage = &mut self.0[subject.context("no such subject")?];
+        let stage = self.0.get_mut(at.subject)?;
         let name = at.word(REQUEST)?;
         let case = CASES.iter().find(|(known, ..)| *known == name);
         let (_, path, close) = case.with_context(|| format!("no request {name}"))?;

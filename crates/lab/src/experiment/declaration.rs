@@ -1,6 +1,7 @@
 //! What an experiment says of itself. It is stored with its results, so that a report can be made
 //! of them when the experiment has changed.
 
+use super::left_out::LeftOut;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     /// What would be in it, if what that needs were installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<String>,
+    pub left_out: Vec<LeftOut>,
     /// A queueing model that it is held against, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,

@@ -4,6 +4,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `declaration` | what an experiment says of itself |
+//! | `left_out` | what would be in it, if what it needs were installed |
 //! | `bench` | what measures, and what comes of one measurement |
 //! | `surroundings` | the clock, and what the machine did meanwhile |
 //! | `order` | which measurements there are, and in which order |
@@ -35,6 +36,7 @@ pub mod directory;
 pub mod document;
 pub mod fitted;
 pub mod group;
+pub mod left_out;
 mod marks;
 pub mod order;
 pub mod picture;

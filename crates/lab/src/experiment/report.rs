@@ -6,6 +6,7 @@ use super::declaration::{Bound, Claim, Experiment, Finding};
 use super::directory::Directory;
 use super::document::{self, Part};
 use super::fitted;
+use super::left_out::LeftOut;
 use super::order::{Cell, points};
 use super::picture;
 use crate::table::{Table, figure};
@@ -101,7 +102,8 @@ pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
         Part::Text(experiment.question.clone()),
     ];
     if !experiment.left_out.is_empty() {
-        let left_out = experiment.left_out.join("; ");
+        let each = experiment.left_out.iter().map(LeftOut::to_string);
+        let left_out = each.collect::<Vec<_>>().join("; ");
         parts.push(Part::Text(format!("Left out: {left_out}.")));
     }
     parts.extend([

@@ -103,10 +103,9 @@ impl Case {
             .find(|program| find(program).is_none())
     }
 
-    /// What is said of it where something is missing.
+    /// Why it is left out, where something is missing.
     pub(crate) fn left_out(&self) -> Option<String> {
-        let missing = self.missing()?;
-        Some(format!("{}: {missing} is not installed", self.name))
+        Some(format!("{} is not installed", self.missing()?))
     }
 
     /// What it counts as a request, where that needs a word.

@@ -47,6 +47,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
     let mut report = Report::new(plan, subjects.iter().map(Subject::name));
     cases.retain(|case| {
         let left_out = case.left_out();
+        let left_out = left_out.map(|why| format!("{}: {why}", case.name));
         let is_there = left_out.is_none();
         let words = left_out.or_else(|| case.counts());
         words.into_iter().for_each(|words| report.note(words));

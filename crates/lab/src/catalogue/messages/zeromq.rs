@@ -11,7 +11,7 @@ use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::process::{Process, Program};
 use crate::world::Side;
 use crate::zeromq::compile;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -136,8 +136,9 @@ struct ZeroMq {
 
 fn open(setup: &Setup, measured: Measured) -> Result<Box<dyn Bench>> {
     let mut beds = Beds::new(setup);
-    // The kernel's first bed keeps it.
-    let first = beds.get(&subject(STACKS[0], OFF), MTU)?;
+    // The first bed keeps it.
+    let first = setup.subjects.first().context("no subject")?;
+    let first = beds.get(first, MTU)?;
     let program = compile(first.world().scratch())?;
     Ok(Box::new(ZeroMq {
         program,

@@ -4,7 +4,7 @@ use super::super::Setup;
 use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use crate::experiment::declaration::Citation;
 use crate::world::World;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 pub(super) const PLACE: &str = "engine";
 
@@ -28,19 +28,22 @@ pub(super) fn cited(place: &str) -> Citation {
     }
 }
 
-/// A kernel, and an engine in each place.
+/// A kernel, and an engine in each place, as far as they are asked for.
 pub(super) struct Beds {
-    pub(super) kernel: Bed,
-    pub(super) engines: Vec<Bed>,
+    kernel: Option<Bed>,
+    engines: Vec<Bed>,
 }
 
 impl Beds {
     pub(super) fn new(setup: &Setup) -> Result<Self> {
-        let engines = PLACES
-            .iter()
-            .map(|(_, core)| Bed::with_engine_on(setup, STACKS[1], World::new()?, *core));
+        let is_kernel = |subject: &&String| *subject == STACKS[0];
+        let kernel = setup.subjects.iter().find(is_kernel);
+        let engine = setup.subjects.iter().find(|subject| !is_kernel(subject));
+        let places = PLACES.iter().filter(|_| engine.is_some());
+        let engines =
+            places.map(|(_, core)| Bed::with_engine_on(setup, STACKS[1], World::new()?, *core));
         Ok(Self {
-            kernel: Bed::bare(setup, STACKS[0])?,
+            kernel: kernel.map(|kernel| Bed::bare(setup, kernel)).transpose()?,
             engines: engines.collect::<Result<_>>()?,
         })
     }
@@ -48,7 +51,7 @@ impl Beds {
     /// The kernel's, or that with the engine at a place.
     pub(super) fn get(&self, is_kernel: bool, place: &str) -> Result<&Bed> {
         if is_kernel {
-            return Ok(&self.kernel);
+            return self.kernel.as_ref().context("there is no kernel");
         }
         let index = PLACES.iter().position(|(name, _)| *name == place);
         match index.and_then(|index| self.engines.get(index)) {

@@ -1,14 +1,15 @@
 //! A key-value store that knows of its engine, beside memcached.
 
-use super::super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
+use super::super::bed::{Bed, ROLES, SERVER_CORE, stack_of};
+use super::super::each::Each;
 use super::super::{Entry, Extent, Setup};
 use super::subject;
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::key_value::Load;
 use crate::process::Process;
-use crate::world::{Side, World};
-use anyhow::{Context, Result, bail};
+use crate::world::Side;
+use anyhow::{Result, bail};
 use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
@@ -122,15 +123,15 @@ fn declare(extent: Extent) -> Experiment {
 
 struct Store {
     setup: Setup,
-    /// The kernel's, and the engine's.
-    beds: Vec<Bed>,
+    /// By stacks.
+    beds: Each<Bed>,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let beds = STACKS.map(|stack| Bed::in_world(setup, stack, World::new()?));
+    let stacks = setup.subjects.iter().map(|subject| stack_of(subject));
     Ok(Box::new(Store {
         setup: setup.clone(),
-        beds: beds.into_iter().collect::<Result<_>>()?,
+        beds: Each::named(stacks, |stack| Bed::bare(setup, stack))?,
     }))
 }
 
@@ -166,10 +167,8 @@ impl Store {
 
 impl Bench for Store {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let known = SUBJECTS.iter().position(|name| *name == at.subject);
-        let index = known.with_context(|| format!("no subject {}", at.subject))?;
-        let bed = &self.beds[index % 2];
-        let server = self.start(bed, index >= 2)?;
+        let bed = self.beds.get(stack_of(at.subject))?;
+        let server = self.start(bed, at.subject.starts_with("native"))?;
         let value = at.number(VALUE)? as usize;
         let load = Load {
             server: (Side::Server.ipv4(), PORT).into(),

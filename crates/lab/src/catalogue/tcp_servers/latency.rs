@@ -156,18 +156,24 @@ fn declare(extent: Extent) -> Experiment {
 
 struct Latency {
     setup: Setup,
-    kernel: Bed,
-    on_its_core: Bed,
-    on_its_own: Bed,
+    kernel: Option<Bed>,
+    on_its_core: Option<Bed>,
+    on_its_own: Option<Bed>,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let engine = |core, options: &[&str]| {
-        Bed::with_engine_told(setup, STACKS[1], World::new()?, core, options)
+    let is_asked_for = |is_kernel: bool| {
+        let mut subjects = setup.subjects.iter();
+        subjects.any(|subject| (subject == KERNEL) == is_kernel)
     };
+    let engine = |core, options: &[&str]| {
+        let make = || Bed::with_engine_told(setup, STACKS[1], World::new()?, core, options);
+        is_asked_for(false).then(make).transpose()
+    };
+    let kernel = is_asked_for(true).then(|| Bed::bare(setup, STACKS[0]));
     Ok(Box::new(Latency {
         setup: setup.clone(),
-        kernel: Bed::bare(setup, STACKS[0])?,
+        kernel: kernel.transpose()?,
         on_its_core: engine(SERVER_CORE, &[])?,
         on_its_own: engine(core_of_looking(cores()), &["--profile", "latency"])?,
     }))
@@ -185,6 +191,7 @@ impl Bench for Latency {
             Looks::OnItsCore => &self.on_its_core,
             Looks::OnItsOwn => &self.on_its_own,
         };
+        let bed = bed.as_ref().context("there is no bed for it")?;
         let words = Words {
             way: if *polls { &[way, "--poll"] } else { &[way] },
             size: at.number(SIZE)? as usize,

@@ -1,7 +1,9 @@
 //! What a web server gains that knows of its engine: `outboard serve` beside nginx, each on the kernel and on the
 //! engine.
 
-use super::super::bed::{Bed, ROLES, STACKS, write_file};
+use super::super::bed::{Bed, ROLES, stack_of, write_file};
+use super::super::each::Each;
+use super::super::offered::is_serve;
 use super::super::prime::prime;
 use super::super::web::{
     self, Asked, CONNECTIONS, ENGINE_CPU, LATENCIES, MACHINE_CPU, MEDIAN, SERVER_CPU, THROUGHPUT,
@@ -112,7 +114,7 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Serve(Vec<Bed>);
+struct Serve(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let fill = |site: &Path| {
@@ -121,22 +123,19 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
             write_file(&site.join(asked.path.trim_start_matches('/')), *size)
         })
     };
-    let mut beds = Vec::new();
-    for stack in STACKS {
-        let nginx = |site: &Path| fill(site).map(|()| Lines::default());
-        beds.push(Bed::bare(setup, stack)?.serving(nginx)?);
-    }
-    for stack in STACKS {
-        beds.push(Bed::bare(setup, stack)?.serving_natively(setup, &[], fill)?);
-    }
-    Ok(Box::new(Serve(beds)))
+    let beds = Each::of(setup, |subject| {
+        let bed = Bed::bare(setup, stack_of(subject))?;
+        match is_serve(subject) {
+            true => bed.serving_natively(setup, &[], fill),
+            false => bed.serving(|site| fill(site).map(|()| Lines::default())),
+        }
+    });
+    Ok(Box::new(Serve(beds?)))
 }
 
 impl Bench for Serve {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let known = SUBJECTS.iter().position(|name| *name == at.subject);
-        let bed = known.and_then(|index| self.0.get(index));
-        let bed = bed.with_context(|| format!("no subject {}", at.subject))?;
+        let bed = self.0.get(at.subject)?;
         let name = at.word(AXIS)?;
         let case = CASES.iter().find(|(_, asked)| asked.name == name);
         let (_, asked) = case.with_context(|| format!("no request {name}"))?;

@@ -2,6 +2,7 @@
 //! link and, as in section 6.4.1, on a slow one.
 
 use super::super::bed::{Bed, CLIENT_CORE, STACKS};
+use super::super::each::Each;
 use super::super::{Entry, Extent, Setup};
 use super::{ASYNCHRONOUS, REGISTERED, SENDS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
 use super::{cited, number, peer, read, subject, subjects};
@@ -143,31 +144,35 @@ fn declare(extent: Extent) -> Experiment {
 
 struct Ttcp {
     setup: Setup,
-    /// The kernel's and the engine's on the fast link, then on the slow one.
-    beds: Vec<Bed>,
+    /// By stacks: on the fast link, and on the slow one.
+    beds: [Each<Bed>; 2],
     // After the engines that use them.
     _wires: Vec<FaultyWire>,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let (mut beds, mut wires) = (Vec::new(), Vec::new());
-    for link in LINKS {
-        for stack in STACKS {
-            let world = if link == LINKS[0] {
-                World::new()?
-            } else {
-                let world = World::with_middle()?;
-                wires.push(FaultyWire::start(&world, SLOW, 1)?);
-                world
-            };
-            beds.push(Bed::with_engine_on(setup, stack, world, CLIENT_CORE)?);
-        }
-    }
+    let stacks = setup.subjects.iter().map(|subject| stack(subject));
+    let on = |stack: &str, world| Bed::with_engine_on(setup, stack, world, CLIENT_CORE);
+    let mut wires = Vec::new();
+    let slow = |stack: &str| -> Result<Bed> {
+        let world = World::with_middle()?;
+        wires.push(FaultyWire::start(&world, SLOW, 1)?);
+        on(stack, world)
+    };
+    let beds = [
+        Each::named(stacks.clone(), |stack| on(stack, World::new()?))?,
+        Each::named(stacks, slow)?,
+    ];
     Ok(Box::new(Ttcp {
         setup: setup.clone(),
         beds,
         _wires: wires,
     }))
+}
+
+/// The stack of a subject.
+fn stack(subject: &str) -> &'static str {
+    STACKS[usize::from(subject != KERNEL)]
 }
 
 impl Bench for Ttcp {
@@ -177,8 +182,7 @@ impl Bench for Ttcp {
         let link = at.word(LINK)?;
         let link = LINKS.iter().position(|known| *known == link);
         let link = link.context("no such link")?;
-        let is_kernel = at.subject == KERNEL;
-        let bed = &self.beds[link * STACKS.len() + usize::from(!is_kernel)];
+        let bed = self.beds[link].get(stack(at.subject))?;
         let program = subject(&self.setup, bed, at.subject == INTERPOSER)
             .args(["stream", "--way", way, "--size", at.word(SIZE)?])
             .args(["--seconds", &at.window.as_secs().max(1).to_string()]);

@@ -1,11 +1,13 @@
 //! Uploads: PUT to `outboard serve --uploads`, beside nginx's, each on the kernel and on the engine.
 
-use super::super::bed::{Bed, ROLES, STACKS};
+use super::super::bed::{Bed, ROLES, stack_of};
+use super::super::each::Each;
+use super::super::offered::is_serve;
 use super::super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::{Lines, Nginx};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,20 +86,19 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Uploads(Vec<Bed>);
+struct Uploads(Each<Bed>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let mut beds = Vec::new();
-    for stack in STACKS {
-        beds.push(Bed::bare(setup, stack)?.serving(|site| Ok(places(&store(site)?)))?);
-    }
-    for stack in STACKS {
-        let bed = Bed::bare(setup, stack)?;
+    let beds = Each::of(setup, |subject| {
+        let bed = Bed::bare(setup, stack_of(subject))?;
+        if !is_serve(subject) {
+            return bed.serving(|site| Ok(places(&store(site)?)));
+        }
         let uploads = store(bed.world().scratch())?;
         let options = ["--uploads", &uploads.to_string_lossy()];
-        beds.push(bed.serving_natively(setup, &options, |_| Ok(()))?);
-    }
-    Ok(Box::new(Uploads(beds)))
+        bed.serving_natively(setup, &options, |_| Ok(()))
+    });
+    Ok(Box::new(Uploads(beds?)))
 }
 
 /// A directory below `path` that whoever serves may write to.
@@ -138,10 +139,8 @@ end
 
 impl Bench for Uploads {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let known = SUBJECTS.iter().position(|name| *name == at.subject);
-        let index = known.with_context(|| format!("no subject {}", at.subject))?;
-        let bed = &self.0[index];
-        let place = if index < 2 { "/uploads" } else { "" };
+        let bed = self.0.get(at.subject)?;
+        let place = if is_serve(at.subject) { "" } else { "/uploads" };
         let file = bed.world().scratch().join("put.lua");
         std::fs::write(&file, script(place, at.word(SIZE)?))?;
         let further = ["-s".to_owned(), file.to_string_lossy().into_owned()];

@@ -1,7 +1,8 @@
 //! A small web server of ours in each variant that 001 compares, beside nginx, and the files that all of them serve.
 
 use super::super::Setup;
-use super::super::bed::{Bed, Cost, STACKS};
+use super::super::bed::{Bed, Cost, STACKS, stack_of};
+use super::super::each::Each;
 use super::super::wrk;
 use super::{ASYNCHRONOUS, REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, subject};
 use crate::load::{Asked, Closed};
@@ -71,12 +72,24 @@ pub fn count(size: usize) -> usize {
     (SET / size).clamp(1, MOST_FILES)
 }
 
-/// Both stacks with nginx on them, and both without a server.
+/// Both stacks with nginx on them, and both without a server, as far as they are asked for.
 pub struct Beds {
-    nginx: Vec<Bed>,
-    bare: Vec<Bed>,
+    nginx: Each<Bed>,
+    /// By stacks.
+    bare: Each<Bed>,
     /// A directory for each size.
     site: PathBuf,
+}
+
+/// How our server is told of a subject; by nothing, if it is nginx.
+fn way(name: &str) -> Result<&'static [&'static str]> {
+    let known = SUBJECTS.iter().find(|(known, _)| *known == name);
+    Ok(known.with_context(|| format!("no subject {name}"))?.1)
+}
+
+/// The stack of a subject that is our server.
+fn stack(name: &str) -> &'static str {
+    STACKS[usize::from(name != KERNEL)]
 }
 
 impl Beds {
@@ -87,25 +100,32 @@ impl Beds {
         mut world: impl FnMut() -> Result<World>,
         further: impl Fn(&Path) -> String,
     ) -> Result<Self> {
-        let (mut nginx, mut bare) = (Vec::new(), Vec::new());
-        let mut served = None;
-        for stack in STACKS {
-            let bed = Bed::in_world(setup, stack, world()?)?;
-            nginx.push(bed.serving(|site| {
-                // The first one's files are those of all.
-                let site = served.get_or_insert_with(|| site.to_owned());
-                if stack == STACKS[0] {
-                    write(site, sizes)?;
-                }
-                Ok(Lines::from(place(site) + &further(site)))
-            })?);
-            bare.push(Bed::in_world(setup, stack, world()?)?);
+        let mut by_nginx = Vec::new();
+        let mut by_ours = Vec::new();
+        for name in &setup.subjects {
+            match way(name)?.is_empty() {
+                true => by_nginx.push(name.as_str()),
+                false => by_ours.push(stack(name)),
+            }
         }
-        Ok(Self {
-            nginx,
-            bare,
-            site: served.context("no site")?,
-        })
+        let mut served: Option<PathBuf> = None;
+        let mut bare = |stack: &str| -> Result<Bed> {
+            let bed = Bed::in_world(setup, stack, world()?)?;
+            // The first one's files are those of all.
+            if served.is_none() {
+                let files = bed.world().scratch().join("files");
+                std::fs::create_dir(&files)?;
+                write(&files, sizes)?;
+                served = Some(files);
+            }
+            Ok(bed)
+        };
+        let nginx = Each::named(by_nginx, |name| bare(stack_of(name)))?;
+        let bare = Each::named(by_ours, bare)?;
+        let site = served.context("no site")?;
+        let told = place(&site) + &further(&site);
+        let nginx = nginx.map(|bed| bed.serving(|_| Ok(Lines::from(told.clone()))))?;
+        Ok(Self { nginx, bare, site })
     }
 
     /// A subject that serves the files of a size: nginx has them at `place`, and ours is told `further` options.
@@ -117,22 +137,21 @@ impl Beds {
         place: &str,
         further: &[&str],
     ) -> Result<Running<'_>> {
-        let known = SUBJECTS.iter().find(|(known, _)| *known == name);
-        let (_, way) = known.with_context(|| format!("no subject {name}"))?;
+        let way = way(name)?;
         if way.is_empty() {
             return Ok(Running {
-                bed: &self.nginx[usize::from(name == INTERPOSED)],
+                bed: self.nginx.get(name)?,
                 server: None,
                 place: place.to_owned(),
             });
         }
-        let bed = &self.bare[usize::from(name != KERNEL)];
+        let bed = self.bare.get(stack(name))?;
         let (world, at) = (bed.world(), Nginx::address());
         let mut server = subject(setup, bed, false)
             .args(["web", "--at", &at.to_string(), "--site"])
             .arg(self.site.join(size))
             .arg("--way")
-            .args(*way)
+            .args(way)
             .args(further)
             .log(world.scratch().join("web.log"))
             .start()?;
