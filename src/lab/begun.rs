@@ -23,6 +23,10 @@ const LOG_CONTENT: &str = "access log, content";
 const PROGRAM: &str = "outboard, content";
 const LIBRARY: &str = "its library, content";
 
+/// What is said of a run whose declaration cannot be held against that of now: how much of it it has is not known.
+const UNCOMPARED: &str = "levels, subjects and measures were not compared with those that are declared now: what was \
+    asked for was not noted by the version that began it";
+
 /// Whether what measures now is what has measured, or may be something else.
 pub fn go_on(directory: &mut Directory, anyway: bool) -> Result<()> {
     let header = directory.header();
@@ -47,7 +51,7 @@ pub fn go_on(directory: &mut Directory, anyway: bool) -> Result<()> {
 /// Where a run was begun with other levels, subjects or measures than would be measured now.
 fn declared_otherwise(header: &Header) -> Result<Vec<String>> {
     let Some(asked) = &header.asked else {
-        return Ok(Vec::new());
+        return Ok(vec![UNCOMPARED.into()]);
     };
     let entry = catalogue::find(&header.experiment.name)?;
     let mut now = entry.declare(extent(asked.quick));
@@ -166,6 +170,12 @@ mod tests {
         };
         let said = gone_on(&[], change).unwrap_err();
         assert!(said.contains("outboard, content: \"1 bytes"), "{said}");
+    }
+
+    #[test]
+    fn a_run_of_which_it_is_not_known_what_was_asked_for_says_so() {
+        let said = gone_on(&[], |header| header.asked = None).unwrap_err();
+        assert!(said.contains("were not compared"), "{said}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::analysis::{Interval, analyse, values};
 use super::apart::apart;
 use super::declaration::Measure;
-use super::directory::Directory;
+use super::directory::{Asked, Directory};
 use super::order::{Cell, cells};
 use crate::statistics::median;
 use crate::table::{Table, figure};
@@ -109,11 +109,36 @@ fn all(directory: &Directory, cell: &Cell, measure: &str) -> Vec<f64> {
 fn differences(first: &Directory, second: &Directory) -> String {
     let (one, other) = (first.header(), second.header());
     let mut found = one.differences(&other.version, &other.settings);
+    found.extend(asked([one, other].map(|header| header.asked.as_ref())));
     let [window, then] = [one, other].map(|header| header.rules.window);
     if window != then {
         found.push(format!("a measurement: {window:?}, then {then:?}"));
     }
     found.into_iter().map(|line| line + "\n").collect()
+}
+
+/// What was asked for, where it is not the same, or not known.
+fn asked(both: [Option<&Asked>; 2]) -> Option<String> {
+    let why = "what was asked for was not compared: it was not noted by the version that began";
+    let [one, other] = match both {
+        [Some(one), Some(other)] => [one, other],
+        [None, Some(_)] => return Some(format!("{why} the first run")),
+        [Some(_), None] => return Some(format!("{why} the second run")),
+        [None, None] => return Some(format!("{why} these runs")),
+    };
+    let said = |asked: &Asked| {
+        let quick = if asked.quick {
+            "a first impression"
+        } else {
+            "all"
+        };
+        let only = asked.only.iter();
+        let only: String = only
+            .map(|(axis, level)| format!(", only {axis} {level}"))
+            .collect();
+        format!("{quick}{only}")
+    };
+    (one != other).then(|| format!("asked for: {}, then {}", said(one), said(other)))
 }
 
 /// The ratio of medians of rounds that are not paired, with its 95 % bootstrap interval; the same for
@@ -145,7 +170,24 @@ fn ratio(before: &[f64], after: &[f64]) -> Option<Interval> {
 
 #[cfg(test)]
 mod tests {
-    use super::ratio;
+    use super::{Asked, asked, ratio};
+
+    #[test]
+    fn what_was_asked_for_is_compared_where_it_is_known() {
+        let [all, quick] = [false, true].map(|quick| Asked {
+            quick,
+            only: vec![("subject".into(), "kernel".into())],
+        });
+        assert_eq!(asked([Some(&all), Some(&all)]), None);
+        let said = asked([Some(&all), Some(&quick)]).unwrap();
+        assert_eq!(
+            said,
+            "asked for: all, only subject kernel, then a first impression, only subject kernel"
+        );
+        let said = asked([None, Some(&quick)]).unwrap();
+        assert!(said.ends_with("began the first run"), "{said}");
+        assert!(asked([None, None]).is_some());
+    }
 
     #[test]
     fn runs_differ_only_beyond_their_noise() {
