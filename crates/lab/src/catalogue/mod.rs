@@ -4,6 +4,7 @@ mod bed;
 mod breakdown;
 mod bursts;
 mod classes;
+mod clients;
 mod connections;
 mod dynamic;
 mod each;
@@ -45,6 +46,7 @@ pub const ALL: &[Entry] = &[
     web::ENTRY,
     echo::ENTRY,
     rates::ENTRY,
+    clients::ENTRY,
     large_file::ENTRY,
     guard::ENTRY,
     tcp_servers::channel::ENTRY,

@@ -1,0 +1,211 @@
+//! Whether `outboard load`, which makes its own packets, offers and counts what httperf does: the same connections at
+//! the same rate, to the same nginx on the kernel.
+
+use super::bed::{Bed, CLIENT_CORE, ROLES, STACKS, write_file};
+use super::httperf::{self, Asked};
+use super::prime::prime;
+use super::{Entry, Extent, Setup};
+use crate::experiment::bench::Client;
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::nginx::{Nginx, PORT};
+use crate::world::Side;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub const ENTRY: Entry = Entry {
+    name: "clients",
+    source: "",
+    about: "httperf and outboard load at the same rates of connections: whether they find the same",
+    needs: &["nginx", "httperf", "taskset"],
+    seconds: (5, 1),
+    windows: 1,
+    declare,
+    open,
+};
+
+const RATE: &str = "connections a second";
+const REPLIES: &str = "replies";
+const ERRORS: &str = "errors";
+const TIME: &str = "time of a request";
+const SERVER: &str = "CPU of the server, a request";
+const HTTPERF: &str = "httperf";
+const LOAD: &str = "outboard load";
+const SUBJECTS: [&str; 2] = [HTTPERF, LOAD];
+const RATES: [u32; 5] = [100, 500, 1_000, 2_000, 4_000];
+const PATH: &str = "/10K";
+/// Requests on each connection.
+const REQUESTS: u32 = 3;
+/// Seconds after which a request has failed.
+const PATIENCE: u32 = 5;
+/// They agree if neither has so much more than the other.
+const APART: f64 = 0.02;
+
+fn declare(extent: Extent) -> Experiment {
+    let rates = match extent {
+        Extent::Full => &RATES[..],
+        Extent::Quick => &RATES[1..4],
+    };
+    let rates: Vec<f64> = rates.iter().copied().map(prime).collect();
+    let claim = |says: &str, ratio: Bound| Claim {
+        says: says.into(),
+        citation: Citation::goal(),
+        measure: REPLIES.into(),
+        subject: LOAD.into(),
+        to: HTTPERF.into(),
+        at: Vec::new(),
+        ratio,
+    };
+    Experiment {
+        name: ENTRY.name.into(),
+        title: "Two clients at the same rates".into(),
+        question: "Does outboard load, without sockets and without sessions, offer the load that httperf offers, and \
+            count what that counts?"
+            .into(),
+        workload: format!(
+            "nginx on the kernel, a file of 10,240 B, connections at a fixed rate for as long as a measurement is, \
+             {REQUESTS} requests on each, one after another, given up after {PATIENCE} s. The time of a request has \
+             its part of setting the connection up in it, of both; what its own kernel takes is in httperf's alone"
+        ),
+        roles: ROLES.into(),
+        axes: vec![Axis::of_numbers(RATE, "", &rates)],
+        subjects: SUBJECTS.map(String::from).to_vec(),
+        measures: vec![
+            Measure::new(REPLIES, "1/s"),
+            Measure::new(ERRORS, "%"),
+            Measure::new(TIME, "ms"),
+            Measure::new(SERVER, "µs"),
+        ],
+        pictures: vec![
+            Picture::new("Replies a second", RATE, REPLIES)
+                .log_x()
+                .log_y(),
+            Picture::new("Time of a request", RATE, TIME).log_x(),
+            Picture::new("CPU of the server, a request", RATE, SERVER).log_x(),
+        ],
+        findings: Vec::new(),
+        left_out: Vec::new(),
+        model: None,
+        claims: vec![
+            claim("outboard load gets no fewer replies", Bound::AtLeast(1.0 - APART)),
+            claim("It gets no more", Bound::AtMost(1.0 + APART)),
+        ],
+    }
+}
+
+struct Clients {
+    binary: PathBuf,
+    bed: Bed,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let fill = |site: &std::path::Path| write_file(&site.join(&PATH[1..]), 10_240);
+    Ok(Box::new(Clients {
+        binary: setup.binary.clone(),
+        bed: Bed::with_nginx(setup, STACKS[0], fill)?,
+    }))
+}
+
+/// What a client has found.
+#[derive(Debug, PartialEq)]
+struct Found {
+    replies: f64,
+    took: f64,
+    time_ms: f64,
+    client: Client,
+}
+
+impl Clients {
+    fn httperf(&self, rate: f64, connections: u32) -> Result<Found> {
+        let asked = Asked {
+            path: PATH,
+            rate,
+            connections,
+            requests: REQUESTS,
+            patience: f64::from(PATIENCE),
+        };
+        let server = Side::Server.ipv4().to_string();
+        let found = httperf::run(&self.bed, &server, PORT, asked)?;
+        Ok(Found {
+            replies: found.replies,
+            took: found.took,
+            time_ms: found.reply_ms + found.connect_ms / f64::from(REQUESTS),
+            client: found.client(rate),
+        })
+    }
+
+    fn load(&self, rate: f64, connections: u32) -> Result<Found> {
+        let client = self.bed.world().program(Side::Client, &self.binary);
+        let printed = client
+            .on_core(CLIENT_CORE)
+            .args(["load", "-q", "--json", "--max-errors", "100%"])
+            .args(["-k", &REQUESTS.to_string()])
+            .args(["--conn-rate", &rate.to_string()])
+            .args(["-n", &(connections * REQUESTS).to_string()])
+            .args(["--timeout", &format!("{PATIENCE}s")])
+            .arg(format!("http://{}{PATH}", Nginx::address()))
+            .output()?;
+        read(&printed, connections).with_context(|| format!("outboard load said: {printed}"))
+    }
+}
+
+/// What `outboard load` has printed that was to open so many connections.
+fn read(printed: &str, connections: u32) -> Result<Found> {
+    let said: Value = serde_json::from_str(printed)?;
+    let number = |value: &Value, name: &str| {
+        let number = value[name].as_f64();
+        number.with_context(|| format!("no {name}"))
+    };
+    let opened = number(&said, "connections")?;
+    Ok(Found {
+        replies: number(&said, "requests")?,
+        took: number(&said, "seconds")?,
+        time_ms: number(&said["latency"], "mean_us")? / 1e3,
+        client: Client {
+            offered: Some((opened / f64::from(connections)).min(1.0)),
+            ..Client::default()
+        },
+    })
+}
+
+impl Bench for Clients {
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let rate = at.number(RATE)?;
+        let connections = (rate * at.window.as_secs_f64()).ceil() as u32;
+        let (found, cost) = self.bed.account(|| match at.subject {
+            HTTPERF => self.httperf(rate, connections),
+            _ => self.load(rate, connections),
+        })?;
+        if found.replies == 0.0 {
+            bail!("no request was answered");
+        }
+        let due = f64::from(connections * REQUESTS);
+        let each = |time: Duration| 1e6 * time.as_secs_f64() / found.replies;
+        Ok(Sample::default()
+            .with(REPLIES, found.replies / found.took)
+            .with(ERRORS, 100.0 * (due - found.replies).max(0.0) / due)
+            .with(TIME, found.time_ms)
+            .with(SERVER, each(cost.server()))
+            .by(found.client))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn what_load_prints_is_read() {
+        let printed = r#"{"seconds": 2.5, "connections": 990, "requests": 2970, "latency": {"mean_us": 250.0}}"#;
+        let found = read(printed, 1_000).unwrap();
+        assert_eq!(
+            (found.replies, found.took, found.time_ms),
+            (2_970.0, 2.5, 0.25)
+        );
+        assert_eq!(found.client.offered, Some(0.99));
+        let error = read("{}", 1).unwrap_err().to_string();
+        assert_eq!(error, "no connections");
+    }
+}
