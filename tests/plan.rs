@@ -106,11 +106,14 @@ fn a_file_with_classes_gives_a_placement_a_picture_and_a_policy() {
             "offloaded large:",
         ],
     );
-    let policy: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    let written = std::fs::read_to_string(json).unwrap();
+    let policy: Value = serde_json::from_str(&written).unwrap();
     assert_eq!(policy["rules"][0]["up_to_bytes"], 1024);
     assert_eq!(policy["rules"][0]["offload_from_rate"], Value::Null);
     assert_eq!(policy["above"]["offload_from_rate"], 0.0);
-    let policy: queueing::policy::Policy = serde_json::from_value(policy).unwrap();
+    let policy = policy::Policy::parse(&written).unwrap();
+    // Most requests are small, and wait for the large ones unless all of them are offloaded.
+    assert!(policy.offload_connections(3000.0));
     assert!(policy.offload(1 << 20, 3000.0) && !policy.offload(100, 3000.0));
 
     let picture = std::fs::read_to_string(svg).unwrap();
@@ -185,6 +188,9 @@ fn the_load_is_named_from_which_offloading_pays() {
     let policy: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
     let from = policy["above"]["offload_from_rate"].as_f64().unwrap();
     assert!((from / rate - 1.0).abs() < 1e-3);
+    // There is one class: what holds of it holds of connections.
+    let connections = policy["connections"]["offload_from_rate"].as_f64().unwrap();
+    assert!((connections / rate - 1.0).abs() < 2e-3, "{connections}");
 }
 
 #[test]

@@ -121,7 +121,8 @@ pub struct Args {
     /// Draw utilisation and delay against load
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Write the policy that follows: which sizes to offload at which load
+    /// Write the policy that follows: when connections, and files of which sizes, go to the engine (the
+    /// setting `policy` of an engine)
     #[arg(long, value_name = "FILE.json")]
     policy: Option<PathBuf>,
     /// Fit service times from a measurement file (see docs/plan.md), and plan with them
@@ -275,8 +276,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             .with_context(|| format!("cannot draw --plot {}", path.display()))?;
     }
     if let (Some(path), Some(policy)) = (&args.policy, study.policy()?) {
-        let text = serde_json::to_string_pretty(&policy)? + "\n";
-        std::fs::write(path, text)
+        std::fs::write(path, policy.to_text()?)
             .with_context(|| format!("cannot write --policy {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)

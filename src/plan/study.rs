@@ -3,13 +3,13 @@
 use super::bounded;
 use super::input::Server;
 use anyhow::{Result, bail};
+use policy::Policy;
 use queueing::ModelError;
 use queueing::offload::bounds::{OverheadBounds, overhead_bounds};
 use queueing::offload::placement::{self, Placement};
 use queueing::offload::predict::Bottleneck;
 use queueing::offload::sensitivity::{Elasticity, elasticities};
 use queueing::offload::{Class, Prediction, predict, saturation};
-use queueing::policy::Policy;
 
 /// Loads in a range, evenly spread; those where the best placement changes come on top.
 pub const POINTS: usize = 25;
@@ -184,22 +184,31 @@ fn turn(server: &Server, below: &Point, above: &Point) -> Result<Option<Point>> 
     if before == after || server.bounded() {
         return Ok(None);
     }
-    let (mut low, mut high) = (below.rate, above.rate);
-    while high - low > TURN * high {
-        let middle = f64::midpoint(low, high);
-        let best = placement::best(&at(server, middle), &server.system)?;
-        if best.is_some_and(|best| best.offloaded == before) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
+    let high = change_between((below.rate, above.rate), |rate| {
+        let best = placement::best(&at(server, rate), &server.system)?;
+        Ok(best.is_some_and(|best| best.offloaded == before))
+    })?;
     if high >= above.rate {
         return Ok(None);
     }
     let mut found = point(server, high)?;
     found.turn = true;
     Ok(Some(found))
+}
+
+/// A load at which something does not hold any more that holds at the lower end, and not at the upper one.
+fn change_between(
+    (mut low, mut high): (f64, f64),
+    holds: impl Fn(f64) -> Result<bool>,
+) -> Result<f64> {
+    while high - low > TURN * high {
+        let middle = f64::midpoint(low, high);
+        match holds(middle)? {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    Ok(high)
 }
 
 impl Study {
@@ -213,6 +222,42 @@ impl Study {
             .iter()
             .map(|point| (point.rate, point.best.clone()))
             .collect();
-        Ok(Some(placement::policy(sizes, &loads)?))
+        Ok(Some(placement::policy(
+            sizes,
+            &loads,
+            &self.connections()?,
+        )?))
+    }
+
+    /// Where connections are better off with the engine: at each load, and where that changes.
+    fn connections(&self) -> Result<Vec<(f64, Option<bool>)>> {
+        let better = |point: &Point| match self.server.bounded() {
+            // All or nothing is what was looked for.
+            true => point
+                .best
+                .as_ref()
+                .map(|best| best.offloaded.iter().all(|offloaded| *offloaded)),
+            false => placement::engine_is_better(point.without.as_ref(), point.with.as_ref()),
+        };
+        let mut loads: Vec<(f64, Option<bool>)> = Vec::new();
+        for point in &self.points {
+            let now = better(point);
+            if let Some(&(low, before @ Some(_))) = loads.last()
+                && before != now
+                && !self.server.bounded()
+            {
+                let at = change_between((low, point.rate), |rate| {
+                    let classes = at(&self.server, rate);
+                    let answer = |engine| answer(&self.server, &classes, engine);
+                    let (without, with) = (answer(false)?, answer(true)?);
+                    Ok(placement::engine_is_better(without.as_ref(), with.as_ref()) == before)
+                })?;
+                loads.push((at, now));
+            }
+            if loads.last().is_none_or(|(last, _)| *last < point.rate) {
+                loads.push((point.rate, now));
+            }
+        }
+        Ok(loads)
     }
 }

@@ -2,7 +2,6 @@
 
 use queueing::Distribution;
 use queueing::offload::{Class, System, predict};
-use queueing::policy::{Band, Policy, Rule};
 use queueing::simulate::{Run, simulate};
 use std::hint::black_box;
 use std::time::Instant;
@@ -37,18 +36,6 @@ fn main() {
     let (classes, system) = (classes(), System::default());
     per_call("two-system prediction, five classes", 20_000, || {
         black_box(predict(black_box(&classes), &system, true).unwrap());
-    });
-    let rules = (1..=8)
-        .map(|i| Rule {
-            up_to_bytes: 1 << (2 * i),
-            band: Band::ALWAYS,
-        })
-        .collect();
-    let policy = Policy::new(rules, Band::NEVER).unwrap();
-    let mut bytes = 1;
-    per_call("policy decision, eight rules", 10_000_000, || {
-        bytes = (bytes * 7 + 1) & 0xf_ffff;
-        black_box(policy.offload(black_box(bytes), 500.0));
     });
     let exponential = Distribution::exponential(10.0).unwrap();
     let nothing = Distribution::deterministic(0.0).unwrap();

@@ -107,6 +107,9 @@ pub enum ModelError {
         /// What is missing.
         why: &'static str,
     },
+    /// A policy that is none.
+    #[error("no policy follows: {0}")]
+    Policy(policy::Inconsistent),
 }
 
 /// An interval in words; one that ends where the numbers end is open there.

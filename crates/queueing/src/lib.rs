@@ -18,7 +18,6 @@
 //! | [`offload`] | the host with and without an engine: prediction, bounds, sensitivity, the source's own formulas |
 //! | [`simulate`] | a discrete-event simulator of the same systems |
 //! | [`fit`] | service times and distributions from measurements; agreement of model and measurement |
-//! | [`policy`] | which size classes to offload at which load, in a form that an engine can follow |
 //! | [`error`] | what is refused, with the value that was refused and what would be accepted |
 //!
 //! # Conventions
@@ -31,7 +30,6 @@ pub mod distribution;
 pub mod error;
 pub mod fit;
 pub mod offload;
-pub mod policy;
 pub mod queue;
 pub mod simulate;
 

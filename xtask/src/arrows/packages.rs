@@ -8,7 +8,8 @@ use serde_json::Value;
 /// Each package of ours, and those of ours that it may import.
 const ARROWS: &[(&str, &[&str])] = &[
     ("outboard-wire", &[]),
-    ("outboard-queueing", &[]),
+    ("outboard-policy", &[]),
+    ("outboard-queueing", &["outboard-policy"]),
     ("outboard-enterable", &[]),
     ("outboard-queue-pair", &[]),
     ("outboard-tables", &[]),
@@ -23,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "outboard-wire",
             "outboard-queue-pair",
             "outboard-netdev",
+            "outboard-policy",
         ],
     ),
     ("outboard-host", &["outboard-queue-pair"]),
@@ -56,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "outboard-lab",
             "outboard-native",
             "outboard-netdev",
+            "outboard-policy",
             "outboard-preload",
             "outboard-queue-pair",
             "outboard-queueing",

@@ -6,7 +6,7 @@
 use super::{Class, Prediction, System, predict_placed, saturation_placed};
 use crate::ModelError;
 use crate::error::{at_least_one, within};
-use crate::policy::{Band, Policy, Rule};
+use policy::{Band, Policy, Rule};
 use serde::Serialize;
 
 /// Classes up to which every subset is tried.
@@ -85,44 +85,59 @@ fn subsets(classes: usize) -> impl Iterator<Item = Vec<bool>> {
         .map(move |subset| (0..classes).map(|i| subset >> i & 1 == 1).collect())
 }
 
-/// Writes the best placements over a range of loads as a policy. `sizes` has the greatest object
+/// Whether connections are better off with the engine, which then serves all that they ask for: it has the
+/// lesser mean delay, or carries the load alone. `None`: neither does.
+pub fn engine_is_better(without: Option<&Prediction>, with: Option<&Prediction>) -> Option<bool> {
+    match (without, with) {
+        (Some(without), Some(with)) => Some(with.delay < without.delay * (1.0 - 1e-12)),
+        (Some(_), None) => Some(false),
+        (None, Some(_)) => Some(true),
+        (None, None) => None,
+    }
+}
+
+/// Writes what is best over a range of loads as a policy. `sizes` has the greatest object
 /// size of each class in bytes, ascending, the last class without one; `loads` the placements found
-/// at ascending total rates.
+/// at ascending total rates, and `connections` whether [the engine is better](engine_is_better) at such.
 ///
-/// A class that is offloaded at some loads gets the band from the first to the last of them; its
+/// What is offloaded at some loads gets the band from the first to the last of them; its
 /// upper end stays open if it is offloaded at the highest load that anything carries.
 ///
 /// # Errors
 /// Sizes that do not ascend.
-pub fn policy(sizes: &[u64], loads: &[(f64, Option<Placement>)]) -> Result<Policy, ModelError> {
-    let carried: Vec<(f64, &Placement)> = loads
-        .iter()
-        .filter_map(|(rate, placement)| placement.as_ref().map(|placement| (*rate, placement)))
-        .collect();
-    let band = |class: usize| -> Band {
-        let offloaded = |(_, placement): &&(f64, &Placement)| {
-            placement.offloaded.get(class).copied().unwrap_or(false)
-        };
-        let Some(start) = carried.iter().position(|load| offloaded(&load)) else {
-            return Band::NEVER;
-        };
-        let end = carried
-            .iter()
-            .rposition(|load| offloaded(&load))
-            .unwrap_or(start);
-        Band {
-            // From the lowest load that was looked at means from no load at all.
-            offload_from_rate: Some(if start == 0 { 0.0 } else { carried[start].0 }),
-            offload_below_rate: carried.get(end + 1).map(|(rate, _)| *rate),
-        }
+pub fn policy(
+    sizes: &[u64],
+    loads: &[(f64, Option<Placement>)],
+    connections: &[(f64, Option<bool>)],
+) -> Result<Policy, ModelError> {
+    let of_class = |class: usize| {
+        band(loads.iter().map(|(rate, best)| {
+            let offloaded = |best: &Placement| best.offloaded.get(class) == Some(&true);
+            (*rate, best.as_ref().map(offloaded))
+        }))
     };
-    let rules = sizes
-        .iter()
-        .enumerate()
-        .map(|(class, up_to_bytes)| Rule {
-            up_to_bytes: *up_to_bytes,
-            band: band(class),
-        })
+    let rules = sizes.iter().enumerate().map(|(class, up_to_bytes)| Rule {
+        up_to_bytes: *up_to_bytes,
+        band: of_class(class),
+    });
+    let connections = band(connections.iter().copied());
+    let above = of_class(sizes.len());
+    Policy::new(connections, rules.collect(), above).map_err(ModelError::Policy)
+}
+
+/// From the first to the last load at which something is offloaded, of those that are carried.
+fn band(loads: impl Iterator<Item = (f64, Option<bool>)>) -> Band {
+    let carried: Vec<(f64, bool)> = loads
+        .filter_map(|(rate, offloaded)| Some((rate, offloaded?)))
         .collect();
-    Policy::new(rules, band(sizes.len()))
+    let is_offloaded = |(_, offloaded): &(f64, bool)| *offloaded;
+    let first = carried.iter().position(is_offloaded);
+    let Some((first, last)) = first.zip(carried.iter().rposition(is_offloaded)) else {
+        return Band::NEVER;
+    };
+    Band {
+        // From the lowest load that was looked at means from no load at all.
+        offload_from_rate: Some(if first == 0 { 0.0 } else { carried[first].0 }),
+        offload_below_rate: carried.get(last + 1).map(|(rate, _)| *rate),
+    }
 }

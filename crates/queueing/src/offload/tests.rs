@@ -183,7 +183,14 @@ fn a_policy_opens_each_band_where_offloading_begins_to_pay() {
         )
     };
     let loads: Vec<_> = (1..=40).map(|i| at(50.0 * f64::from(i))).collect();
-    let policy = placement::policy(&[10_240], &loads).unwrap();
+    let connections = [(50.0, Some(false)), (700.0, Some(true)), (1_500.0, None)];
+    let policy = placement::policy(&[10_240], &loads, &connections).unwrap();
+    assert!(!policy.offload_connections(699.0) && policy.offload_connections(700.0));
+    assert_eq!(
+        policy.connections().offload_below_rate,
+        None,
+        "beyond that nothing is carried"
+    );
     assert!(!policy.offload(100, 800.0), "small ones never");
     assert!(
         !policy.offload(1_000_000, 50.0),
@@ -206,6 +213,33 @@ fn a_mixed_placement_may_carry_the_greatest_load() {
     for engine in [false, true] {
         assert!(most > 1.5 * saturation(&both, &System::default(), engine).unwrap().0);
     }
+}
+
+#[test]
+fn connections_go_where_all_that_they_ask_for_is_faster_or_carried_at_all() {
+    let predicted = |rate: f64, engine| {
+        let classes = [class(rate, [0.0003, 0.002, 0.0004, 0.0001, 0.0016])];
+        predict(&classes, &System::default(), engine).ok()
+    };
+    let better = |rate: f64| {
+        let (without, with) = (predicted(rate, false), predicted(rate, true));
+        placement::engine_is_better(without.as_ref(), with.as_ref())
+    };
+    // The sum of the stages is longer than the host alone takes while nobody waits for it.
+    assert_eq!(better(1.0), Some(false));
+    assert_eq!(better(420.0), Some(true));
+    assert_eq!(
+        better(500.0),
+        Some(true),
+        "the host alone does not carry it"
+    );
+    assert_eq!(better(640.0), None, "and nobody this");
+    let one = predicted(1.0, false);
+    assert_eq!(
+        placement::engine_is_better(one.as_ref(), one.as_ref()),
+        Some(false)
+    );
+    assert_eq!(placement::engine_is_better(one.as_ref(), None), Some(false));
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! What holds of any policy.
+
+use policy::{Band, Policy, Rule};
+use proptest::prelude::*;
+
+fn bands() -> impl Strategy<Value = Band> {
+    let rates = (
+        prop::option::of(0.0f64..1e6),
+        prop::option::of(1e-3f64..1e6),
+    );
+    rates.prop_map(|(from, width)| Band {
+        offload_from_rate: from,
+        offload_below_rate: width.map(|width| from.unwrap_or(0.0) + width),
+    })
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let size = prop_oneof![0u64..100_000, any::<u64>(), Just(u64::MAX)];
+    let rules = prop::collection::btree_map(size, bands(), 0..32);
+    (bands(), rules, bands()).prop_map(|(connections, rules, above)| {
+        let rule = |(up_to_bytes, band)| Rule { up_to_bytes, band };
+        let rules = rules.into_iter().map(rule).collect();
+        Policy::new(connections, rules, above).expect("consistent")
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(policy in policies()) {
+        let text = policy.to_text().expect("written");
+        prop_assert_eq!(Policy::parse(&text), Ok(policy));
+    }
+
+    /// The first rule that is for a size decides, and what is above all of them else.
+    #[test]
+    fn one_band_decides(policy in policies(), bytes in any::<u64>(), rate in 0.0f64..2e6) {
+        let of_size = policy.rules().iter().rev().fold(policy.above(), |found, rule| {
+            if bytes <= rule.up_to_bytes { rule.band } else { found }
+        });
+        prop_assert_eq!(policy.offload(bytes, rate), of_size.holds(rate));
+        prop_assert_eq!(policy.offload_connections(rate), policy.connections().holds(rate));
+    }
+
+    /// The ranges say the same as the decision: at their edges, beside them, and anywhere.
+    #[test]
+    fn ranges_are_the_decisions(
+        policy in policies(),
+        others in prop::collection::vec(any::<u64>(), 0..20),
+        rate in 0.0f64..2e6,
+    ) {
+        let ranges = policy.sizes(rate);
+        prop_assert!(ranges.windows(2).all(|two| two[0].1 < two[1].0 - 1), "others in between");
+        let edges = policy.rules().iter().map(|rule| rule.up_to_bytes);
+        let near = edges.flat_map(|at| [at.saturating_sub(1), at, at.saturating_add(1)]);
+        for bytes in near.chain(others).chain([0, u64::MAX]) {
+            let within = ranges.iter().any(|(first, last)| (*first..=*last).contains(&bytes));
+            prop_assert_eq!(within, policy.offload(bytes, rate), "{} bytes", bytes);
+        }
+    }
+
+    #[test]
+    fn a_band_has_two_ends(band in bands(), low in 0.0f64..2e6, high in 0.0f64..2e6) {
+        let (low, high) = (low.min(high), low.max(high));
+        if band.holds(low) && band.holds(high) {
+            prop_assert!(band.holds(f64::midpoint(low, high)));
+        }
+        prop_assert!(!band.holds(f64::NAN), "what is no rate is no load");
+    }
+
+    #[test]
+    fn no_text_is_too_odd(text in any::<String>(), at in 0usize..400, by in any::<char>()) {
+        let _ = Policy::parse(&text);
+        let policy = Policy::new(Band::ALWAYS, vec![], Band::NEVER).expect("consistent");
+        let mut chars: Vec<char> = policy.to_text().expect("written").chars().collect();
+        if let Some(one) = chars.get_mut(at) {
+            *one = by;
+        }
+        let _ = Policy::parse(&chars.into_iter().collect::<String>());
+    }
+}
