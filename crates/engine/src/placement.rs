@@ -47,6 +47,15 @@ impl Place {
     }
 }
 
+/// What of a listener's load is the figure that decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// New connections and segments with data: what wakes somebody.
+    Arrivals,
+    /// Segments with data alone: as many as requests, where each request fits into one.
+    Requests,
+}
+
 /// Why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
@@ -67,7 +76,7 @@ pub struct Decision {
     pub place: Place,
     /// Why.
     pub why: Why,
-    /// New connections and segments with data, a second: since the last look.
+    /// What came in a second, by the [`Figure`]: since the last look.
     pub rate: f64,
     /// The same at the busiest of the last ten looks.
     pub peak: f64,
@@ -80,6 +89,7 @@ pub struct Decision {
 /// Decides for one listener.
 #[derive(Debug, Clone)]
 pub struct Decider {
+    figure: Figure,
     place: Place,
     /// When that was decided.
     since: u64,
@@ -99,8 +109,9 @@ pub struct Decider {
 
 impl Decider {
     /// Of a listener that begins at this time.
-    pub fn new(now: u64) -> Self {
+    pub fn new(now: u64, figure: Figure) -> Self {
         Self {
+            figure,
             place: Place::Engine,
             since: now,
             seen: None,
@@ -143,7 +154,11 @@ impl Decider {
     fn take_in(&mut self, elapsed: u64, came: Load) {
         let opened = came.opened_engine.saturating_add(came.opened_kernel);
         let data = came.data_engine.saturating_add(came.data_kernel);
-        let rate = (opened as f64 + data as f64) * 1e9 / elapsed as f64;
+        let figure = match self.figure {
+            Figure::Arrivals => opened as f64 + data as f64,
+            Figure::Requests => data as f64,
+        };
+        let rate = figure * 1e9 / elapsed as f64;
         self.rates[self.looks % LOOKS] = rate;
         self.looks += 1;
         self.came = self.came.saturating_add(opened);

@@ -1,6 +1,6 @@
 //! Who serves a listener's next connections: examples, and properties of any course of a load.
 
-use engine::placement::{DWELL_NS, Decider, Decision, KNOWN, LOOK_NS, Place, Why};
+use engine::placement::{DWELL_NS, Decider, Decision, Figure, KNOWN, LOOK_NS, Place, Why};
 use netdev::steering::Load;
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ struct Course {
 impl Course {
     fn new() -> Self {
         Self {
-            decider: Decider::new(0),
+            decider: Decider::new(0, Figure::Arrivals),
             now: 0,
             load: Load::default(),
         }
@@ -135,7 +135,7 @@ fn counters_that_begin_anew_are_no_load() {
 #[test]
 fn an_upper_end_has_the_same_distance() {
     let between = |rate: f64| (2000.0..8000.0).contains(&rate);
-    let mut decider = Decider::new(0);
+    let mut decider = Decider::new(0, Figure::Arrivals);
     let (mut now, mut load) = (0, Load::default());
     let mut at = |rate: u64, seconds| {
         for _ in 0..seconds {
@@ -152,13 +152,39 @@ fn an_upper_end_has_the_same_distance() {
     assert_eq!(at(7000, 30), Place::Engine);
 }
 
+#[test]
+fn a_request_counts_alike_whether_it_has_a_connection_to_itself() {
+    let rate = |figure, opened: u64, requests: u64| {
+        let mut decider = Decider::new(0, figure);
+        let mut load = Load::default();
+        decider.look(0, load, pays);
+        load.opened_kernel = opened;
+        load.data_kernel = opened * requests;
+        decider.look(LOOK_NS, load, pays).rate
+    };
+    assert_eq!(
+        (
+            rate(Figure::Requests, 600, 1),
+            rate(Figure::Requests, 60, 10)
+        ),
+        (600.0, 600.0)
+    );
+    assert_eq!(
+        (
+            rate(Figure::Arrivals, 600, 1),
+            rate(Figure::Arrivals, 60, 10)
+        ),
+        (1200.0, 660.0)
+    );
+}
+
 proptest! {
     /// Whatever comes, and whenever it is looked.
     #[test]
     fn two_changes_are_never_nearer_than_a_decision_holds(
         steps in prop::collection::vec((0u64..3 * LOOK_NS, 0u64..10_000, 0u64..40), 0..400),
     ) {
-        let mut decider = Decider::new(0);
+        let mut decider = Decider::new(0, Figure::Arrivals);
         let (mut now, mut load) = (0, Load::default());
         let mut last = (Place::Engine, 0);
         for (elapsed, opened, requests) in steps {
@@ -204,7 +230,7 @@ proptest! {
     /// A program that is loaded anew counts from nothing, and a clock may be anything.
     #[test]
     fn no_reading_is_too_odd(readings in prop::collection::vec(any::<(u64, [u64; 6])>(), 0..50)) {
-        let mut decider = Decider::new(u64::MAX / 2);
+        let mut decider = Decider::new(u64::MAX / 2, Figure::Arrivals);
         for (now, [a, b, c, d, e, f]) in readings {
             let load = Load {
                 opened_engine: a,

@@ -59,8 +59,8 @@ impl Shown {
     fn show(&mut self, session: &Session, file: BorrowedFd<'_>, facts: &Stat) {
         *self = match session.register_file(file, facts) {
             Ok(registered) => Self::Yes(registered),
-            // There may be an engine later.
-            Err(Errno::NOTCONN) => Self::No,
+            // There may be an engine later, or another load for which its policy has it read the file.
+            Err(Errno::NOTCONN | Errno::AGAIN) => Self::No,
             Err(_) => Self::Refused,
         };
     }

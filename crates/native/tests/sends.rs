@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU8;
 
 use fake_engine::{FakeEngine, HANG};
 use native::{Back, Context, Errno, Event, Handle, Kind, Mode, Piece, Queue};
+use queue_pair::control::Request;
 use queue_pair::{Completion, ConnRef, OptionKind, Submission};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
@@ -335,4 +336,26 @@ fn a_send_can_come_back_when_it_has_left_the_kernel() {
     }
     assert!(all > 1 << 20);
     assert!(back.is_sorted() && back.iter().all(|(_, error)| *error == 0));
+}
+
+#[test]
+fn a_file_that_the_policy_leaves_is_read_here_and_not_asked_about_at_each_send() {
+    let (engine, context, mut queue, handle, _) = at_the_engine();
+    engine.lock().leaves_files = true;
+    let path = std::env::temp_dir().join(format!("outboard-left-{}", std::process::id()));
+    std::fs::write(&path, [7; 3000]).unwrap();
+    let file = context.file(std::fs::File::open(&path).unwrap().into());
+    std::fs::remove_file(&path).unwrap();
+    for _ in 0..3 {
+        assert_eq!(
+            queue.send_registered_file(handle, &file, 0, 1000, false, Back::Never),
+            Ok(1000)
+        );
+    }
+    assert!(!file.is_offloaded());
+    let sent = engine.host(|host| host.submissions());
+    let by_engine = |it: &Submission| matches!(it, Submission::SendFile { .. });
+    assert!(!sent.iter().any(by_engine), "{sent:?}");
+    let asked = |it: &&Request| matches!(it, Request::File);
+    assert_eq!(engine.lock().requests.iter().filter(asked).count(), 1);
 }

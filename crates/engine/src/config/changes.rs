@@ -20,6 +20,7 @@ const LIVE: &[&str] = &[
     "placement",
     "placement_rate",
     "placements",
+    "policy",
     "profile",
     "queues",
     "spin_microseconds",
@@ -55,6 +56,10 @@ impl Config {
         if self.placements != new.placements {
             names.push("placements".to_owned());
         }
+        // What is in the file counts, not only which one it is.
+        if self.policy != new.policy {
+            names.push("policy".to_owned());
+        }
         names.sort();
         names.dedup();
         let (live, at_start) = names
@@ -71,6 +76,7 @@ impl Config {
         self.placement = new.placement;
         self.placement_rate = new.placement_rate;
         self.placements = new.placements.clone();
+        self.policy = new.policy.clone();
         self.profile = new.profile;
         self.queues = new.queues.clone();
         self.spin_microseconds = new.spin_microseconds;
@@ -89,7 +95,7 @@ impl Config {
         self.tcp.syn_cookies = new.tcp.syn_cookies;
     }
 
-    /// Every setting but the access lists and what is said of single listeners, by its full name.
+    /// Every setting but the access lists, what is said of single listeners and a policy, by its full name.
     fn settings(&self) -> toml::Table {
         let mut all = toml::Table::new();
         // A configuration is made of numbers, names and switches: it can always be written.
@@ -111,6 +117,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::policy::tests::{FROM_100, Written};
 
     #[test]
     fn every_setting_is_compared_and_told_apart() {
@@ -129,7 +136,7 @@ mod tests {
             }
         }
         assert!(settings.len() > 40, "{settings:#?}");
-        let in_one = ["access", "placements"];
+        let in_one = ["access", "placements", "policy"];
         for name in LIVE.iter().filter(|name| !in_one.contains(name)) {
             assert!(settings.contains_key(*name), "{name} is no setting");
         }
@@ -162,14 +169,13 @@ mod tests {
     #[test]
     fn all_that_is_called_live_is_taken() {
         // Other values than the defaults, for everything that is live.
-        let new = Config::parse(
-            "new",
-            "placement = \"kernel\"\nplacement_rate = 9\nprofile = \"latency\"\nqueues = [0]\nspin_microseconds = 99\nmoderation_microseconds = 9\ndrain_seconds = 3\n[tcp]\n\
+        let policy = Written::new("live", FROM_100);
+        let settings = policy.setting()
+            + "placement = \"kernel\"\nplacement_rate = 9\nprofile = \"latency\"\nqueues = [0]\nspin_microseconds = 99\nmoderation_microseconds = 9\ndrain_seconds = 3\n[tcp]\n\
              hop_limit = 7\ncongestion = \"reno\"\npacing_burst = 3\nsyn_cookies = false\n[limits]\n\
              accept_backlog = 9\ncontrol_connections = 99\norphans = 9\nreports = 9\nsessions = 9\n\
-             sessions_per_user = 9\nforks = 9\ntickets = 9\nrequests_per_second = 9\n[placements]\n\"1.2.3.4:5\" = \"kernel\"\n[access]\ndeny = [{ ports = \"81\" }]\n",
-        )
-        .expect("valid");
+             sessions_per_user = 9\nforks = 9\ntickets = 9\nrequests_per_second = 9\n[placements]\n\"1.2.3.4:5\" = \"kernel\"\n[access]\ndeny = [{ ports = \"81\" }]\n";
+        let new = Config::parse("new", &settings).expect("valid");
         let mut running = Config::default();
         assert_eq!(running.changes(&new).live, LIVE);
         running.take_live(&new);

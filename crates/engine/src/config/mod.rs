@@ -6,6 +6,7 @@ mod access;
 mod changes;
 mod limits;
 mod placement;
+pub(crate) mod policy;
 pub(crate) mod queues;
 mod range;
 pub mod shares;
@@ -25,6 +26,7 @@ pub use access::{Access, PortRange, Prefix, Rule};
 pub use changes::Changes;
 pub use limits::Limits;
 pub use placement::{Placement, Placements};
+pub use policy::PolicyFile;
 pub use queues::Queues;
 pub use tcp::{Congestion, FastOpen, Tcp};
 pub use workers::Workers;
@@ -75,6 +77,9 @@ pub struct Config {
     pub placement: Placement,
     /// New connections and segments with data a second from which on the engine pays, for `adaptive`.
     pub placement_rate: u32,
+    /// What says instead when the engine pays, and which files it reads, for `adaptive`.
+    #[serde(skip_serializing)]
+    pub policy: Option<PolicyFile>,
     /// Follow no rules of netfilter, and start even where the older tables have some.
     pub ignore_netfilter: bool,
     /// Keep all privileges, and all system calls, after the start.
@@ -149,6 +154,7 @@ impl Default for Config {
             local: false,
             placement: Placement::Engine,
             placement_rate: 2000,
+            policy: None,
             ignore_netfilter: false,
             keep_privileges: false,
             drain_seconds: 10,
@@ -238,13 +244,24 @@ impl Config {
         Ok(config)
     }
 
-    /// Checks what can only be known once the flags are merged in: there is an interface, and
-    /// every value is in its range.
+    /// Checks what can only be known once the flags are merged in: there is an interface, a policy
+    /// has something to decide, and every value is in its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.interface.is_empty() {
             return Err(ConfigError::Range {
                 setting: "interface".to_owned(),
                 message: "name the interface to work on (-i IFACE)".to_owned(),
+            });
+        }
+        let adaptive = Placement::Adaptive;
+        if self.policy.is_some()
+            && self.placement != adaptive
+            && self.placements.values().all(|of| *of != adaptive)
+        {
+            return Err(ConfigError::Range {
+                setting: "policy".to_owned(),
+                message: "it decides where placement = \"adaptive\", and that is nowhere"
+                    .to_owned(),
             });
         }
         self.check_ranges().map_err(|problem| ConfigError::Range {
@@ -271,6 +288,7 @@ impl Config {
             all: self.placement,
             of: self.placements.clone(),
             from_rate: self.placement_rate,
+            policy: self.policy.clone(),
         }
     }
 

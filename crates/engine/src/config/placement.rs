@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::policy::PolicyFile;
+use crate::placement::Figure;
+
 /// Who serves the new connections of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -41,7 +44,7 @@ impl FromStr for Placement {
 }
 
 /// What was said of all listeners, and of single ones.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Placements {
     /// Of all of which nothing else is said.
     pub all: Placement,
@@ -49,12 +52,30 @@ pub struct Placements {
     pub of: BTreeMap<SocketAddr, Placement>,
     /// The engine pays from so many new connections and segments with data a second on.
     pub from_rate: u32,
+    /// It says instead when the engine pays.
+    pub policy: Option<PolicyFile>,
 }
 
 impl Placements {
     /// What was said of a listener.
     pub fn of(&self, local: SocketAddr) -> Placement {
         self.of.get(&local).copied().unwrap_or(self.all)
+    }
+
+    /// The figure that decides.
+    pub fn figure(&self) -> Figure {
+        match self.policy {
+            Some(_) => Figure::Requests,
+            None => Figure::Arrivals,
+        }
+    }
+
+    /// Whether the engine pays for a listener with so much of it a second.
+    pub fn pays(&self, rate: f64) -> bool {
+        match &self.policy {
+            Some(file) => file.policy().offload_connections(rate),
+            None => rate >= f64::from(self.from_rate),
+        }
     }
 }
 

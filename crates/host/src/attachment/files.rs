@@ -127,8 +127,8 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     ///
     /// # Errors
     /// `EINVAL`: it is no regular file. `EOPNOTSUPP`: the engine does not send from this one, or from none.
-    /// `EACCES`: it may not read it. `EMFILE`: there are as many as may be. `EAGAIN`: it is not worth it yet.
-    /// Otherwise the kernel's.
+    /// `EACCES`: it may not read it. `EMFILE`: there are as many as may be. `EAGAIN`: it is not worth it yet,
+    /// or not to the engine's policy. Otherwise the kernel's.
     pub(crate) fn file(
         self: &Arc<Self>,
         file: BorrowedFd<'_>,

@@ -35,7 +35,9 @@ impl Session {
     ///
     /// # Errors
     /// `ENOTCONN`: there is no engine. `EINVAL`: it is no regular file. `EOPNOTSUPP`: the engine does not
-    /// send from this one. `EACCES`: it may not read it. `EMFILE`: there are as many as may be.
+    /// send from this one. `EACCES`: it may not read it. `EMFILE`: there are as many as may be. `EAGAIN`: at the
+    /// load that there is its policy leaves files of this size to the program; it is asked again after ten
+    /// seconds.
     pub fn register_file(
         &self,
         file: BorrowedFd<'_>,

@@ -52,6 +52,8 @@ pub struct Inner {
     pub listening: Option<Refused>,
     /// The connection of a ticket, whichever is shown.
     pub ticketed: Option<ConnRef>,
+    /// Its policy leaves files to the program.
+    pub leaves_files: bool,
 }
 
 /// What an engine does that takes no listeners.
@@ -316,6 +318,10 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
             local: LOCAL.parse().unwrap(),
             peer: PEER.parse().unwrap(),
             carried: Carried::default(),
+        },
+        Request::File if inner.leaves_files => Reply::Error {
+            errno: Errno::AGAIN.raw_os_error(),
+            message: "the policy leaves it to the program".to_owned(),
         },
         Request::File => Reply::File { file: 5 },
         Request::Report { .. } | Request::LastWords(_) => return None,

@@ -1,8 +1,8 @@
 //! What the engine tells people about itself.
 
+use super::placed::Placed;
 use crate::{ConnRef, Profile};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// The facts of a connection, as the kernel's TCP_INFO has them.
@@ -159,53 +159,6 @@ pub struct SocketRow {
     /// A listener at every address of both families.
     #[serde(default)]
     pub both_families: bool,
-}
-
-/// Where a listener's new connections go, and from which figures that follows.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Placed {
-    /// What was configured: `adaptive`, `engine` or `kernel`.
-    pub configured: String,
-    /// Whose they are: `engine` or `kernel`.
-    pub place: String,
-    /// Why, in a word or two.
-    pub why: String,
-    /// New connections and segments with data in the last second.
-    pub rate: u64,
-    /// The same in the busiest of the last ten.
-    pub peak: u64,
-    /// The rate from which on the engine pays.
-    pub pays_from: u32,
-    /// How long a connection lives, in the mean of late, in microseconds.
-    pub life_us: Option<u64>,
-    /// How many segments with data come by a connection, in the mean of late.
-    pub carried: Option<u64>,
-}
-
-impl Placed {
-    /// Whether they are the kernel's.
-    pub fn is_kernel(&self) -> bool {
-        self.place == "kernel"
-    }
-}
-
-impl fmt::Display for Placed {
-    /// The figures for people.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} ({}), {} a second, {} at most in ten seconds, the engine pays from {}",
-            self.why, self.configured, self.rate, self.peak, self.pays_from
-        )?;
-        if let Some(life) = self.life_us {
-            write!(f, ", a connection lives {:.3} s", life as f64 / 1e6)?;
-        }
-        if let Some(carried) = self.carried {
-            write!(f, ", carries {carried} segments with data")?;
-        }
-        Ok(())
-    }
 }
 
 /// What became of a socket of a process.

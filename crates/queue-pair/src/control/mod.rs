@@ -11,15 +11,17 @@ mod facts;
 mod families;
 mod farewell;
 mod messages;
+mod placed;
 pub mod ticket;
 mod traced;
 mod way;
 
 pub use admission::{AdmissionCounts, AdmissionLimit, AdmissionPolicy};
 pub use channel::{Channel, ChannelError, Encoded, Fds, MAX_FDS, MAX_MESSAGE, MAX_UNSENT};
-pub use facts::{BbrInfo, ConnInfo, Explanation, Histogram, Metric, MetricKind, Placed, SocketRow};
+pub use facts::{BbrInfo, ConnInfo, Explanation, Histogram, Metric, MetricKind, SocketRow};
 pub use farewell::{Farewell, KNOCK};
 pub use messages::{Reply, Request, VERSION};
+pub use placed::{ByPolicy, Placed};
 pub use ticket::Carried;
 pub use traced::{Moment, Traced};
 pub use way::{EngineFacts, Neighbour, Way};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use netdev::syscalls::FileWindow;
+use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
@@ -93,6 +94,11 @@ impl Desk {
         };
         let opened = open_shown(shown.as_fd());
         let opened = opened.map_err(|unfit| (unfit.errno(), unfit.to_string()))?;
+        // Memory that a program has registered is not to be copied, whatever its size.
+        if !opened.is_memory {
+            let facts = fstat(&opened.file).map_err(|errno| (errno, "no such file".to_owned()))?;
+            self.let_read(u64::try_from(facts.st_size).unwrap_or(0))?;
+        }
         let file = OpenFile::new(opened.file, opened.is_memory, place);
         Ok(Arc::new(file.closed_by(self.closing.of_files())))
     }

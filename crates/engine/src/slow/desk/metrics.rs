@@ -8,6 +8,7 @@ use queue_pair::control::{ChannelError, Encoded, Fds, Metric, MetricKind, Placed
 use rustix::io::Errno;
 
 use super::Desk;
+use super::readers::Readers;
 use crate::exchange::{ClientKey, LISTENERS, Snapshot};
 use crate::fast::session::SessionCounters;
 use crate::slow::kernel::privileges::Rights;
@@ -117,6 +118,7 @@ impl Desk {
         let mut all = metrics(of, &self.counters, chains, self.rights.as_ref());
         let placed: Vec<_> = self.all_placed().take(LISTENERS).collect();
         all.extend(of_placed(&placed));
+        all.extend(of_readers(self.readers));
         all
     }
 }
@@ -156,8 +158,24 @@ fn of_placed(some: &[(SocketAddr, Placed)]) -> Vec<Metric> {
         placed.is_kernel().into()
     });
     let help = "What comes to a listener whose placement is to be decided: connections and segments with \
-                data, a second";
+                data, a second; with a policy segments with data alone";
     each("listener_rate", help, |placed| placed.rate);
+    metrics.into_vec()
+}
+
+/// Of files that programs have shown: whom a policy has had read them.
+fn of_readers(readers: Readers) -> Vec<Metric> {
+    let help = "Files that programs have shown, by whom the policy has had read them";
+    let mut metrics = Metrics::default();
+    for (by, count) in [("engine", readers.engine), ("program", readers.program)] {
+        metrics.add(
+            "policy_files",
+            help,
+            MetricKind::Counter,
+            &[("by", by)],
+            count as f64,
+        );
+    }
     metrics.into_vec()
 }
 

@@ -21,6 +21,7 @@ mod metrics;
 mod netfilter;
 mod placing;
 mod rates;
+mod readers;
 mod reclaims;
 mod reload;
 mod requests;
@@ -59,6 +60,7 @@ use self::metrics::Rests;
 use self::netfilter::Netfilter;
 use self::placing::Placing;
 use self::rates::{Rates, cost};
+use self::readers::Readers;
 use self::reclaims::ReclaimOf;
 use self::sockets::Followed;
 use self::versions::Strangers;
@@ -148,6 +150,8 @@ pub struct Desk {
     reclaims: Errands<ReclaimOf>,
     /// Where files count that are sent from.
     places: Places,
+    /// Who was to read them.
+    readers: Readers,
     /// What of them is brought into memory.
     fetches: Errands<FetchOf>,
     /// The files of which something is being fetched.
@@ -205,6 +209,7 @@ impl Desk {
             rights: None,
             reclaims,
             places: Places::default(),
+            readers: Readers::default(),
             fetches,
             fetched: HashMap::new(),
             closing,

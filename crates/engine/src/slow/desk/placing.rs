@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use netdev::steering::{Load, Loads, MAX_SLOTS, SHARE_ALL};
-use queue_pair::control::Placed;
+use queue_pair::control::{ByPolicy, Placed};
 
 use super::Desk;
 use crate::config::{Placement, Placements};
 use crate::exchange::{Order, Shared, WorkerId};
 use crate::network::canonical;
-use crate::placement::{Decider, Decision, LOOK_NS, Place, Why};
+use crate::placement::{Decider, Decision, Figure, LOOK_NS, Place, Why};
 
 /// How often it is looked.
 const PERIOD: Duration = Duration::from_nanos(LOOK_NS);
@@ -53,6 +53,8 @@ pub(super) struct Placing {
     loads: Option<Box<dyn ReadLoads>>,
     listeners: BTreeMap<SocketAddr, Listening>,
     used: BTreeSet<u16>,
+    /// What comes to all of them together for which a policy decides, as of the last look, as far as it is known.
+    load: Option<f64>,
     began: Instant,
     /// When it is looked next.
     next: Option<Instant>,
@@ -65,6 +67,7 @@ impl Default for Placing {
             loads: None,
             listeners: BTreeMap::new(),
             used: BTreeSet::new(),
+            load: None,
             began: Instant::now(),
             next: None,
         }
@@ -77,8 +80,32 @@ impl Placing {
         self.next
     }
 
+    /// For what begins now.
+    fn decider(&self, now: Instant) -> Decider {
+        Decider::new(self.age(now), self.configured.figure())
+    }
+
     fn age(&self, now: Instant) -> u64 {
         now.saturating_duration_since(self.began).as_nanos() as u64
+    }
+
+    /// Whether a policy leaves files of so many bytes to the programs that name them, at the load that there is;
+    /// not given where nothing is known of that.
+    pub(super) fn leaves(&self, bytes: u64) -> Option<(bool, f64)> {
+        let (file, load) = (self.configured.policy.as_ref()?, self.load?);
+        Some((!file.policy().offload(bytes, load), load))
+    }
+
+    /// What a policy says.
+    fn by_policy(&self) -> Option<ByPolicy> {
+        let policy = self.configured.policy.as_ref()?.policy();
+        let band = policy.connections();
+        let nearest = |rate: f64| rate.round() as u64;
+        Some(ByPolicy {
+            from: band.offload_from_rate.map(nearest),
+            below: band.offload_below_rate.map(nearest),
+            reads: self.load.map(|load| policy.sizes(load)),
+        })
     }
 
     /// A number that nobody has.
@@ -96,13 +123,19 @@ impl Listening {
         self.slot.map(|slot| Shared { share, slot })
     }
 
+    /// What comes to it, if that is known and decides.
+    fn known_rate(&self) -> Option<f64> {
+        let known = self.decided.filter(|decision| decision.why != Why::Unknown);
+        let decides = self.configured == Placement::Adaptive;
+        known.filter(|_| decides).map(|decision| decision.rate)
+    }
+
     /// Looks at what has come; whether another place follows from it.
-    fn look(&mut self, now: u64, loads: &mut dyn ReadLoads, from_rate: u32) -> bool {
+    fn look(&mut self, now: u64, loads: &mut dyn ReadLoads, by: &Placements) -> bool {
         let Some(load) = self.slot.and_then(|slot| loads.of_slot(slot)) else {
             return false;
         };
-        let from = f64::from(from_rate);
-        let decision = self.decider.look(now, load, |rate| rate >= from);
+        let decision = self.decider.look(now, load, |rate| by.pays(rate));
         self.decided = Some(decision);
         let place = match self.configured {
             Placement::Adaptive => decision.place,
@@ -131,7 +164,7 @@ impl Desk {
         now: Instant,
     ) {
         let local = canonical(local);
-        let decider = Decider::new(self.placing.age(now));
+        let decider = self.placing.decider(now);
         let listener = self.placing.listeners.entry(local).or_insert(Listening {
             workers: 0,
             configured: Placement::Engine,
@@ -150,7 +183,7 @@ impl Desk {
             // What was decided before holds here, too.
             self.crew.order(worker, Order::Place { local, shared });
         }
-        self.configure(local, now);
+        self.configure(local, false, now);
     }
 
     /// It has no listener there any more.
@@ -170,16 +203,21 @@ impl Desk {
 
     /// What is configured has changed.
     pub(super) fn place_by(&mut self, configured: Placements, now: Instant) {
-        self.placing.configured = configured;
+        let before = std::mem::replace(&mut self.placing.configured, configured);
+        let other_figure = before.figure() != self.placing.configured.figure();
+        if other_figure {
+            self.placing.load = None;
+        }
         let locals: Vec<SocketAddr> = self.placing.listeners.keys().copied().collect();
         for local in locals {
-            self.configure(local, now);
+            self.configure(local, other_figure, now);
         }
     }
 
-    /// Places a listener as is configured now.
-    fn configure(&mut self, local: SocketAddr, now: Instant) {
-        let age = self.placing.age(now);
+    /// Places a listener as is configured now. Where another figure decides than before, what is known of it
+    /// says nothing.
+    fn configure(&mut self, local: SocketAddr, other_figure: bool, now: Instant) {
+        let decider = self.placing.decider(now);
         let free = self.placing.free_slot();
         let Some(listener) = self.placing.listeners.get_mut(&local) else {
             return;
@@ -188,7 +226,8 @@ impl Desk {
             Some(_) if !listener.pinned => self.placing.configured.of(local),
             _ => Placement::Engine,
         };
-        if listener.configured == configured {
+        let anew = other_figure && configured == Placement::Adaptive;
+        if listener.configured == configured && !anew {
             return;
         }
         listener.configured = configured;
@@ -201,7 +240,7 @@ impl Desk {
             listener.slot = free;
             self.placing.used.extend(free);
             // What was counted under the number before is another's.
-            listener.decider = Decider::new(age);
+            listener.decider = decider.clone();
             match free {
                 Some(_) => self.placing.next = self.placing.next.or(Some(now + PERIOD)),
                 None => tracing::warn!(%local, "too many listeners are shared: it is the engine's"),
@@ -213,7 +252,8 @@ impl Desk {
             Placement::Adaptive | Placement::Engine => Place::Engine,
         };
         if configured == Placement::Adaptive {
-            listener.decider = Decider::new(age);
+            listener.decider = decider;
+            listener.decided = None;
         }
         let shared = listener.shared();
         let (placement, place) = (configured.name(), listener.place.name());
@@ -230,19 +270,23 @@ impl Desk {
             return;
         }
         let age = now.saturating_duration_since(self.placing.began).as_nanos() as u64;
-        let from = self.placing.configured.from_rate;
+        let by = &self.placing.configured;
         let mut changed = Vec::new();
         let mut any = false;
         for (local, listener) in &mut self.placing.listeners {
             any |= listener.slot.is_some();
-            if listener.look(age, &mut **loads, from) {
+            if listener.look(age, &mut **loads, by) {
                 changed.push((*local, listener.shared(), listener.decided));
             }
         }
+        let figure = by.figure();
         self.placing.next = any.then(|| now + PERIOD);
+        let known = self.placing.listeners.values();
+        let known = known.filter_map(Listening::known_rate);
+        self.placing.load = known.reduce(|all, rate| all + rate);
         for (local, shared, decided) in changed {
             if let Some(decision) = decided {
-                let (place, why) = (decision.place.name(), in_words(decision.why));
+                let (place, why) = (decision.place.name(), in_words(decision.why, figure));
                 let (rate, peak) = (decision.rate as u64, decision.peak as u64);
                 tracing::info!(%local, place, why, rate, peak, "new connections go elsewhere");
             }
@@ -255,19 +299,24 @@ impl Desk {
         let listener = self.placing.listeners.get(&local)?;
         listener.slot?;
         let decided = listener.decided;
+        let figure = self.placing.configured.figure();
         let nearest = |value: f64| value.round() as u64;
         Some(Placed {
             configured: listener.configured.name().to_owned(),
             place: listener.place.name().to_owned(),
             why: match (listener.configured, decided) {
-                (Placement::Adaptive, Some(decision)) => in_words(decision.why),
-                (Placement::Adaptive, None) => in_words(Why::Unknown),
+                (Placement::Adaptive, Some(decision)) => in_words(decision.why, figure),
+                (Placement::Adaptive, None) => in_words(Why::Unknown, figure),
                 _ => "configured",
             }
             .to_owned(),
             rate: decided.map_or(0, |decision| nearest(decision.rate)),
             peak: decided.map_or(0, |decision| nearest(decision.peak)),
             pays_from: self.placing.configured.from_rate,
+            policy: match listener.configured {
+                Placement::Adaptive => self.placing.by_policy(),
+                Placement::Engine | Placement::Kernel => None,
+            },
             life_us: decided.and_then(|d| d.life_ns).map(|ns| ns / 1000),
             carried: decided.and_then(|d| d.carried).map(nearest),
         })
@@ -280,205 +329,17 @@ impl Desk {
     }
 }
 
-/// Why, in a word or two.
-fn in_words(why: Why) -> &'static str {
-    match why {
-        Why::Unknown => "not known yet",
-        Why::Long => "long connections",
-        Why::Busy => "busy",
-        Why::Quiet => "quiet",
+/// Why, in a word or two. To a policy more can be too much.
+fn in_words(why: Why, figure: Figure) -> &'static str {
+    match (why, figure) {
+        (Why::Unknown, _) => "not known yet",
+        (Why::Long, _) => "long connections",
+        (Why::Busy, Figure::Arrivals) => "busy",
+        (Why::Quiet, Figure::Arrivals) => "quiet",
+        (Why::Busy, Figure::Requests) => "pays",
+        (Why::Quiet, Figure::Requests) => "does not pay",
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Config;
-    use crate::exchange::{self, ToSlow};
-    use crate::placement::{DWELL_NS, KNOWN};
-    use crate::slow::control::Control;
-    use crate::slow::desk::Facts;
-    use std::collections::HashMap;
-    use std::sync::{Arc, Mutex};
-
-    /// What has come under each number.
-    #[derive(Clone, Default)]
-    struct Stated(Arc<Mutex<HashMap<u16, Load>>>);
-
-    impl ReadLoads for Stated {
-        fn of_slot(&mut self, slot: u16) -> Option<Load> {
-            self.0.lock().expect("no panic").get(&slot).copied()
-        }
-    }
-
-    impl Stated {
-        fn open(&self, slot: u16, count: u64) {
-            let mut loads = self.0.lock().expect("no panic");
-            loads.entry(slot).or_default().opened_engine += count;
-        }
-    }
-
-    fn desk(settings: &str) -> (Desk, ToSlow, Stated) {
-        let config = Config::parse("x", settings).expect("valid");
-        let control = Control::without_socket(&config.limits).expect("descriptors");
-        let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
-        let desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
-        let loads = Stated::default();
-        let reader = Box::new(loads.clone());
-        (
-            desk.placing(config.placements(), Some(reader)),
-            to_slow,
-            loads,
-        )
-    }
-
-    fn local(port: u16) -> SocketAddr {
-        ([0, 0, 0, 0], port).into()
-    }
-
-    /// The orders to place a listener: its port, the engine's share and the number.
-    fn told(fast: &mut ToSlow) -> Vec<(u16, Option<(u32, u16)>)> {
-        let orders = std::iter::from_fn(|| fast.order());
-        let placed = orders.map(|order| match order {
-            Order::Place { local, shared } => (
-                local.port(),
-                shared.map(|shared| (shared.share, shared.slot)),
-            ),
-            other => panic!("{other:?}"),
-        });
-        placed.collect()
-    }
-
-    #[test]
-    fn a_listener_that_is_the_engines_costs_nothing() {
-        let (mut desk, mut fast, _) = desk("");
-        let now = Instant::now();
-        desk.listens(WorkerId::FIRST, local(80), false, now);
-        assert_eq!(told(&mut fast), []);
-        assert_eq!((desk.placing.due(), desk.placed(local(80))), (None, None));
-        assert_eq!(desk.all_placed().count(), 0);
-    }
-
-    #[test]
-    fn a_listener_is_placed_as_is_configured_and_again_when_that_changes() {
-        let (mut desk, mut fast, _) = desk("[placements]\n\"0.0.0.0:80\" = \"kernel\"\n");
-        let now = Instant::now();
-        desk.listens(WorkerId::FIRST, local(80), false, now);
-        desk.listens(WorkerId::FIRST, local(80), false, now);
-        desk.listens(WorkerId::FIRST, local(81), false, now);
-        assert_eq!(told(&mut fast), [(80, Some((0, 0)))], "once");
-        let configured = |settings| Config::parse("x", settings).expect("valid").placements();
-        desk.place_by(configured("placement = \"kernel\"\n"), now);
-        assert_eq!(told(&mut fast), [(81, Some((0, 1)))]);
-        desk.place_by(configured("placement = \"adaptive\"\n"), now);
-        let both = [(80, Some((SHARE_ALL, 0))), (81, Some((SHARE_ALL, 1)))];
-        assert_eq!(told(&mut fast), both);
-        desk.place_by(configured(""), now);
-        assert_eq!(told(&mut fast), [(80, None), (81, None)]);
-        assert_eq!(desk.placed(local(80)), None);
-        assert!(desk.placing.used.is_empty());
-        // A mapped address is the IPv4 address.
-        desk.place_by(configured("placement = \"kernel\"\n"), now);
-        told(&mut fast);
-        desk.listens(
-            WorkerId::FIRST,
-            "[::ffff:10.0.0.1]:82".parse().expect("an address"),
-            false,
-            now,
-        );
-        assert_eq!(told(&mut fast), [(82, Some((0, 2)))]);
-        assert!(
-            desk.placed("10.0.0.1:82".parse().expect("an address"))
-                .is_some()
-        );
-    }
-
-    #[test]
-    fn a_listener_of_a_program_that_serves_nothing_of_the_kernels_is_the_engines() {
-        let (mut desk, mut fast, _) = desk("placement = \"kernel\"\n");
-        let now = Instant::now();
-        desk.listens(WorkerId::FIRST, local(80), true, now);
-        assert_eq!(told(&mut fast), []);
-        let configured = |settings| Config::parse("x", settings).expect("valid").placements();
-        desk.place_by(configured("placement = \"adaptive\"\n"), now);
-        // Another program that has it, too, does not say so.
-        desk.listens(WorkerId::FIRST, local(80), false, now);
-        assert_eq!(told(&mut fast), []);
-        assert_eq!(desk.placed(local(80)), None);
-        desk.listens_no_longer(WorkerId::FIRST, local(80));
-        desk.listens(WorkerId::FIRST, local(80), false, now);
-        assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
-        desk.listens(WorkerId::FIRST, local(80), true, now);
-        assert_eq!(told(&mut fast), [(80, None)], "and back");
-    }
-
-    #[test]
-    fn a_number_is_free_again_when_its_listener_is_gone() {
-        let (mut desk, mut fast, _) = desk("placement = \"kernel\"\n");
-        let now = Instant::now();
-        for port in 1..=MAX_SLOTS {
-            desk.listens(WorkerId::FIRST, local(port), false, now);
-        }
-        told(&mut fast);
-        desk.listens(WorkerId::FIRST, local(5000), false, now);
-        assert_eq!(desk.placed(local(5000)), None, "there is no further one");
-        assert_eq!(told(&mut fast), [(5000, None)]);
-        desk.listens_no_longer(WorkerId::FIRST, local(7));
-        desk.listens(WorkerId::FIRST, local(5001), false, now);
-        assert_eq!(told(&mut fast), [(5001, Some((0, 6)))]);
-    }
-
-    #[test]
-    fn an_adaptive_listener_goes_to_the_kernel_and_back_and_says_why() {
-        let (mut desk, mut fast, loads) = desk("placement = \"adaptive\"\nplacement_rate = 100\n");
-        let mut now = Instant::now();
-        desk.listens(WorkerId::FIRST, local(80), false, now);
-        assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
-        let placed = desk.placed(local(80)).expect("shared");
-        assert_eq!((&*placed.place, &*placed.why), ("engine", "not known yet"));
-        let mut seconds = |desk: &mut Desk, count, opened| {
-            let mut orders = Vec::new();
-            for _ in 0..count {
-                loads.open(0, opened);
-                now += PERIOD;
-                assert_eq!(desk.placing.due().map(|due| due <= now), Some(true));
-                desk.place_listeners(now);
-                orders.extend(told(&mut fast));
-            }
-            orders
-        };
-        let dwell = DWELL_NS / LOOK_NS;
-        let orders = seconds(&mut desk, 2 * dwell, KNOWN);
-        assert_eq!(orders, [(80, Some((0, 0)))]);
-        let placed = desk.placed(local(80)).expect("shared");
-        let expected = Placed {
-            configured: "adaptive".into(),
-            place: "kernel".into(),
-            why: "quiet".into(),
-            rate: KNOWN,
-            peak: KNOWN,
-            pays_from: 100,
-            life_us: None,
-            carried: Some(0),
-        };
-        assert_eq!(placed, expected);
-        let orders = seconds(&mut desk, 2 * dwell, 1000);
-        assert_eq!(orders, [(80, Some((SHARE_ALL, 0)))]);
-        let placed = desk.placed(local(80)).expect("shared");
-        assert_eq!((&*placed.place, &*placed.why), ("engine", "busy"));
-        assert_eq!(seconds(&mut desk, 2 * dwell, 1), [(80, Some((0, 0)))]);
-        desk.listens_no_longer(WorkerId::FIRST, local(80));
-        now += PERIOD;
-        desk.place_listeners(now);
-        assert_eq!(desk.placing.due(), None, "there is nobody to look at");
-    }
-
-    #[test]
-    fn without_a_steering_that_divides_all_is_the_engines() {
-        let (desk, mut fast, _) = desk("placement = \"kernel\"\n");
-        let configured = desk.placing.configured.clone();
-        let mut desk = desk.placing(configured, None);
-        desk.listens(WorkerId::FIRST, local(80), false, Instant::now());
-        assert_eq!(told(&mut fast), []);
-    }
-}
+mod tests;

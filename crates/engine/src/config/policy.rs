@@ -1,0 +1,152 @@
+//! A policy that decides where listeners are `adaptive`: a file of its own, read with the setting that names it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::Policy;
+use serde::Deserialize;
+
+/// The longest file that is read, in bytes: a policy has some tens of short lines.
+const LONGEST: u64 = 64 << 10;
+
+/// A policy and the file that it was read from. Whoever has one has read it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "PathBuf")]
+pub struct PolicyFile {
+    path: PathBuf,
+    policy: Arc<Policy>,
+}
+
+impl PolicyFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// There is no policy in it: what is wrong, and on which line.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let name = path.display();
+        let unreadable = |error| {
+            format!("cannot read the policy {name}: {error} (`outboard plan --policy` writes one)")
+        };
+        let mut text = String::new();
+        let file = File::open(path).map_err(unreadable)?;
+        let mut some = file.take(LONGEST);
+        some.read_to_string(&mut text).map_err(unreadable)?;
+        let policy = Policy::parse(&text).map_err(|error| format!("{name}:{error}"))?;
+        Ok(Self {
+            path: path.to_owned(),
+            policy: Arc::new(policy),
+        })
+    }
+
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it says.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+}
+
+impl TryFrom<PathBuf> for PolicyFile {
+    type Error = String;
+
+    fn try_from(path: PathBuf) -> Result<Self, String> {
+        Self::read(&path)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    /// A file for a test, gone when this is.
+    pub(crate) struct Written(PathBuf);
+
+    impl Written {
+        pub(crate) fn new(name: &str, text: &str) -> Self {
+            let name = format!("outboard-policy-{name}-{}.json", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::write(&path, text).expect("written");
+            Self(path)
+        }
+
+        /// The line of a configuration that names it.
+        pub(crate) fn setting(&self) -> String {
+            format!("policy = \"{}\"\n", self.0.display())
+        }
+    }
+
+    impl Drop for Written {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// Connections from 100 requests a second on, and files above 1024 bytes.
+    pub(crate) const FROM_100: &str = r#"{ "version": 2,
+        "connections": { "offload_from_rate": 100, "offload_below_rate": null },
+        "rules": [
+            { "up_to_bytes": 1024, "offload_from_rate": null, "offload_below_rate": null }
+        ],
+        "above": { "offload_from_rate": 0, "offload_below_rate": null } }"#;
+
+    #[test]
+    fn a_policy_is_read_with_the_configuration() {
+        let file = Written::new("read", FROM_100);
+        let text = format!("placement = \"adaptive\"\n{}", file.setting());
+        let config = Config::parse("x", &text).expect("valid");
+        let read = config.policy.as_ref().expect("a policy");
+        assert!(read.policy().offload_connections(100.0));
+        assert!(!read.policy().offload(1024, 100.0));
+        // The same path, and something else in it.
+        let again = Config::parse("x", &text).expect("valid");
+        assert_eq!(config.changes(&again).live.len(), 0);
+        std::fs::write(read.path(), FROM_100.replace("100", "200")).expect("written");
+        let other = Config::parse("x", &text).expect("valid");
+        assert_eq!(config.changes(&other).live, ["policy"]);
+    }
+
+    #[test]
+    fn what_is_no_policy_is_refused_with_both_lines() {
+        let refused = |text: &str| Config::parse("x", text).expect_err("refused").to_string();
+        let file = Written::new("wrong", &FROM_100.replace("\"above\"", "\"over\""));
+        let error = refused(&format!("\n{}", file.setting()));
+        let line = format!("x:2: {}:6: unknown field `over`", file.0.display());
+        assert!(error.starts_with(&line), "{error}");
+        let error = refused("policy = \"/nowhere/policy.json\"\n");
+        assert!(
+            error.starts_with("x:1: cannot read the policy /nowhere/policy.json: ")
+                && error.contains("plan --policy"),
+            "{error}"
+        );
+        let long = Written::new(
+            "long",
+            &format!("{}{FROM_100}", " ".repeat(LONGEST as usize)),
+        );
+        assert!(
+            refused(&long.setting()).contains("EOF"),
+            "no more than that is read"
+        );
+    }
+
+    #[test]
+    fn a_policy_that_decides_nothing_is_refused() {
+        let file = Written::new("nothing", FROM_100);
+        let check = |further: &str| {
+            let text = format!("interface = \"lo\"\n{}{further}", file.setting());
+            Config::parse("x", &text).expect("read").check()
+        };
+        let error = check("").expect_err("nobody follows it").to_string();
+        assert!(
+            error.starts_with("policy: ") && error.contains("adaptive"),
+            "{error}"
+        );
+        assert!(check("placement = \"adaptive\"\n").is_ok());
+        assert!(check("[placements]\n\"0.0.0.0:80\" = \"adaptive\"\n").is_ok());
+    }
+}

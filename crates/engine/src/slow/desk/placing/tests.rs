@@ -1,0 +1,326 @@
+//! Where listeners are placed, as orders to the fast half, and what is said of them.
+
+use super::*;
+use crate::config::Config;
+use crate::config::policy::tests::{FROM_100, Written};
+use crate::exchange::{self, ToSlow};
+use crate::placement::{DWELL_NS, KNOWN};
+use crate::slow::control::Control;
+use crate::slow::desk::Facts;
+use crate::slow::desk::readers::Readers;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// What has come under each number.
+#[derive(Clone, Default)]
+struct Stated(Arc<Mutex<HashMap<u16, Load>>>);
+
+impl ReadLoads for Stated {
+    fn of_slot(&mut self, slot: u16) -> Option<Load> {
+        self.0.lock().expect("no panic").get(&slot).copied()
+    }
+}
+
+impl Stated {
+    fn open(&self, slot: u16, count: u64) {
+        let mut loads = self.0.lock().expect("no panic");
+        loads.entry(slot).or_default().opened_engine += count;
+    }
+
+    fn ask(&self, slot: u16, count: u64) {
+        let mut loads = self.0.lock().expect("no panic");
+        loads.entry(slot).or_default().data_kernel += count;
+    }
+}
+
+fn desk(settings: &str) -> (Desk, ToSlow, Stated) {
+    let config = Config::parse("x", settings).expect("valid");
+    let control = Control::without_socket(&config.limits).expect("descriptors");
+    let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
+    let desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+    let loads = Stated::default();
+    let reader = Box::new(loads.clone());
+    (
+        desk.placing(config.placements(), Some(reader)),
+        to_slow,
+        loads,
+    )
+}
+
+fn local(port: u16) -> SocketAddr {
+    ([0, 0, 0, 0], port).into()
+}
+
+/// The orders to place a listener: its port, the engine's share and the number.
+fn told(fast: &mut ToSlow) -> Vec<(u16, Option<(u32, u16)>)> {
+    let orders = std::iter::from_fn(|| fast.order());
+    let placed = orders.map(|order| match order {
+        Order::Place { local, shared } => (
+            local.port(),
+            shared.map(|shared| (shared.share, shared.slot)),
+        ),
+        other => panic!("{other:?}"),
+    });
+    placed.collect()
+}
+
+#[test]
+fn a_listener_that_is_the_engines_costs_nothing() {
+    let (mut desk, mut fast, _) = desk("");
+    let now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    assert_eq!(told(&mut fast), []);
+    assert_eq!((desk.placing.due(), desk.placed(local(80))), (None, None));
+    assert_eq!(desk.all_placed().count(), 0);
+}
+
+#[test]
+fn a_listener_is_placed_as_is_configured_and_again_when_that_changes() {
+    let (mut desk, mut fast, _) = desk("[placements]\n\"0.0.0.0:80\" = \"kernel\"\n");
+    let now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    desk.listens(WorkerId::FIRST, local(81), false, now);
+    assert_eq!(told(&mut fast), [(80, Some((0, 0)))], "once");
+    let configured = |settings| Config::parse("x", settings).expect("valid").placements();
+    desk.place_by(configured("placement = \"kernel\"\n"), now);
+    assert_eq!(told(&mut fast), [(81, Some((0, 1)))]);
+    desk.place_by(configured("placement = \"adaptive\"\n"), now);
+    let both = [(80, Some((SHARE_ALL, 0))), (81, Some((SHARE_ALL, 1)))];
+    assert_eq!(told(&mut fast), both);
+    desk.place_by(configured(""), now);
+    assert_eq!(told(&mut fast), [(80, None), (81, None)]);
+    assert_eq!(desk.placed(local(80)), None);
+    assert!(desk.placing.used.is_empty());
+    // A mapped address is the IPv4 address.
+    desk.place_by(configured("placement = \"kernel\"\n"), now);
+    told(&mut fast);
+    desk.listens(
+        WorkerId::FIRST,
+        "[::ffff:10.0.0.1]:82".parse().expect("an address"),
+        false,
+        now,
+    );
+    assert_eq!(told(&mut fast), [(82, Some((0, 2)))]);
+    assert!(
+        desk.placed("10.0.0.1:82".parse().expect("an address"))
+            .is_some()
+    );
+}
+
+#[test]
+fn a_listener_of_a_program_that_serves_nothing_of_the_kernels_is_the_engines() {
+    let (mut desk, mut fast, _) = desk("placement = \"kernel\"\n");
+    let now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), true, now);
+    assert_eq!(told(&mut fast), []);
+    let configured = |settings| Config::parse("x", settings).expect("valid").placements();
+    desk.place_by(configured("placement = \"adaptive\"\n"), now);
+    // Another program that has it, too, does not say so.
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    assert_eq!(told(&mut fast), []);
+    assert_eq!(desk.placed(local(80)), None);
+    desk.listens_no_longer(WorkerId::FIRST, local(80));
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
+    desk.listens(WorkerId::FIRST, local(80), true, now);
+    assert_eq!(told(&mut fast), [(80, None)], "and back");
+}
+
+#[test]
+fn a_number_is_free_again_when_its_listener_is_gone() {
+    let (mut desk, mut fast, _) = desk("placement = \"kernel\"\n");
+    let now = Instant::now();
+    for port in 1..=MAX_SLOTS {
+        desk.listens(WorkerId::FIRST, local(port), false, now);
+    }
+    told(&mut fast);
+    desk.listens(WorkerId::FIRST, local(5000), false, now);
+    assert_eq!(desk.placed(local(5000)), None, "there is no further one");
+    assert_eq!(told(&mut fast), [(5000, None)]);
+    desk.listens_no_longer(WorkerId::FIRST, local(7));
+    desk.listens(WorkerId::FIRST, local(5001), false, now);
+    assert_eq!(told(&mut fast), [(5001, Some((0, 6)))]);
+}
+
+#[test]
+fn an_adaptive_listener_goes_to_the_kernel_and_back_and_says_why() {
+    let (mut desk, mut fast, loads) = desk("placement = \"adaptive\"\nplacement_rate = 100\n");
+    let mut now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
+    let placed = desk.placed(local(80)).expect("shared");
+    assert_eq!((&*placed.place, &*placed.why), ("engine", "not known yet"));
+    let mut seconds = |desk: &mut Desk, count, opened| {
+        let mut orders = Vec::new();
+        for _ in 0..count {
+            loads.open(0, opened);
+            now += PERIOD;
+            assert_eq!(desk.placing.due().map(|due| due <= now), Some(true));
+            desk.place_listeners(now);
+            orders.extend(told(&mut fast));
+        }
+        orders
+    };
+    let dwell = DWELL_NS / LOOK_NS;
+    let orders = seconds(&mut desk, 2 * dwell, KNOWN);
+    assert_eq!(orders, [(80, Some((0, 0)))]);
+    let placed = desk.placed(local(80)).expect("shared");
+    let expected = Placed {
+        configured: "adaptive".into(),
+        place: "kernel".into(),
+        why: "quiet".into(),
+        rate: KNOWN,
+        peak: KNOWN,
+        pays_from: 100,
+        policy: None,
+        life_us: None,
+        carried: Some(0),
+    };
+    assert_eq!(placed, expected);
+    let orders = seconds(&mut desk, 2 * dwell, 1000);
+    assert_eq!(orders, [(80, Some((SHARE_ALL, 0)))]);
+    let placed = desk.placed(local(80)).expect("shared");
+    assert_eq!((&*placed.place, &*placed.why), ("engine", "busy"));
+    assert_eq!(seconds(&mut desk, 2 * dwell, 1), [(80, Some((0, 0)))]);
+    desk.listens_no_longer(WorkerId::FIRST, local(80));
+    now += PERIOD;
+    desk.place_listeners(now);
+    assert_eq!(desk.placing.due(), None, "there is nobody to look at");
+}
+
+#[test]
+fn without_a_steering_that_divides_all_is_the_engines() {
+    let (desk, mut fast, _) = desk("placement = \"kernel\"\n");
+    let configured = desk.placing.configured.clone();
+    let mut desk = desk.placing(configured, None);
+    desk.listens(WorkerId::FIRST, local(80), false, Instant::now());
+    assert_eq!(told(&mut fast), []);
+}
+
+/// A desk with a policy by which connections are the engine's from 100 requests a second on, and files of more than
+/// 1024 bytes below 50.
+fn with_policy(name: &str) -> (Written, String) {
+    let text = FROM_100.replace(
+        "\"offload_from_rate\": 0, \"offload_below_rate\": null",
+        "\"offload_from_rate\": 0, \"offload_below_rate\": 50",
+    );
+    let file = Written::new(name, &text);
+    let settings = format!("placement = \"adaptive\"\n{}", file.setting());
+    (file, settings)
+}
+
+/// So many seconds, in each of which so many requests come, each by a connection of its own.
+fn pass(desk: &mut Desk, loads: &Stated, now: &mut Instant, seconds: u64, requests: u64) {
+    for _ in 0..seconds {
+        loads.open(0, requests);
+        loads.ask(0, requests);
+        *now += PERIOD;
+        desk.place_listeners(*now);
+    }
+}
+
+#[test]
+fn a_policy_decides_where_connections_go_and_who_reads_files() {
+    let (_file, settings) = with_policy("decides");
+    let (mut desk, mut fast, loads) = desk(&settings);
+    let mut now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    told(&mut fast);
+    let dwell = DWELL_NS / LOOK_NS;
+    assert_eq!(desk.let_read(9), Ok(()), "nothing is known yet");
+    let placed = desk.placed(local(80)).expect("shared");
+    let unknown = ByPolicy {
+        from: Some(100),
+        below: None,
+        reads: None,
+    };
+    assert_eq!(placed.policy, Some(unknown.clone()));
+
+    // Forty connections and forty requests a second are forty requests: not near enough to a hundred.
+    pass(&mut desk, &loads, &mut now, 2 * dwell, 40);
+    assert_eq!(told(&mut fast), [(80, Some((0, 0)))]);
+    let placed = desk.placed(local(80)).expect("shared");
+    assert_eq!(
+        (&*placed.place, &*placed.why, placed.rate),
+        ("kernel", "does not pay", 40)
+    );
+    let reads = Some(vec![(1025, u64::MAX)]);
+    let by_policy = ByPolicy { reads, ..unknown };
+    assert_eq!(placed.policy, Some(by_policy.clone()));
+    let (errno, message) = desk.let_read(1024).expect_err("the program's");
+    assert_eq!(errno, Errno::AGAIN);
+    assert!(
+        message.contains("1024 bytes") && message.contains("40 requests"),
+        "{message}"
+    );
+    assert_eq!(desk.let_read(1025), Ok(()));
+
+    pass(&mut desk, &loads, &mut now, 2 * dwell, 100);
+    assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
+    let placed = desk.placed(local(80)).expect("shared");
+    assert_eq!((&*placed.place, &*placed.why), ("engine", "pays"));
+    let reads = Some(Vec::new());
+    assert_eq!(placed.policy, Some(ByPolicy { reads, ..by_policy }));
+    assert!(desk.let_read(1025).is_err(), "the engine has enough to do");
+    let counted = Readers {
+        engine: 1,
+        program: 2,
+    };
+    assert_eq!(desk.readers, counted);
+
+    // Who listens nowhere else is no load.
+    desk.listens_no_longer(WorkerId::FIRST, local(80));
+    pass(&mut desk, &loads, &mut now, 1, 100);
+    assert_eq!(desk.let_read(9), Ok(()));
+}
+
+#[test]
+fn files_are_read_by_the_load_of_all_listeners_for_which_the_policy_decides() {
+    let (_file, settings) = with_policy("all");
+    let settings = settings + "[placements]\n\"0.0.0.0:82\" = \"kernel\"\n";
+    let (mut desk, _fast, loads) = desk(&settings);
+    let mut now = Instant::now();
+    for port in 80..=82 {
+        desk.listens(WorkerId::FIRST, local(port), false, now);
+    }
+    for _ in 0..2 * DWELL_NS / LOOK_NS {
+        for slot in 0..3 {
+            loads.open(slot, 2);
+            loads.ask(slot, 20);
+        }
+        now += PERIOD;
+        desk.place_listeners(now);
+    }
+    assert_eq!(desk.placing.leaves(1 << 20), Some((false, 40.0)));
+    let placed = desk.placed(local(82)).expect("shared");
+    assert_eq!(placed.policy, None, "it is not asked there");
+}
+
+#[test]
+fn another_figure_makes_nothing_of_what_is_known() {
+    let (_file, settings) = with_policy("figure");
+    let (mut desk, mut fast, loads) = desk("placement = \"adaptive\"\nplacement_rate = 1000\n");
+    let mut now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    told(&mut fast);
+    pass(&mut desk, &loads, &mut now, 2 * DWELL_NS / LOOK_NS, 40);
+    assert_eq!(told(&mut fast), [(80, Some((0, 0)))]);
+    let configured = |text: &str| Config::parse("x", text).expect("valid").placements();
+    desk.place_by(configured(&settings), now);
+    assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
+    let placed = desk.placed(local(80)).expect("shared");
+    assert_eq!((&*placed.why, placed.rate), ("not known yet", 0));
+    // The same figure, and other bands: what is known holds.
+    pass(&mut desk, &loads, &mut now, 2 * DWELL_NS / LOOK_NS, 40);
+    assert_eq!(told(&mut fast), [(80, Some((0, 0)))]);
+    let text = FROM_100.replace("100", "30");
+    let lower = Written::new("lower", &text);
+    desk.place_by(
+        configured(&format!("placement = \"adaptive\"\n{}", lower.setting())),
+        now,
+    );
+    pass(&mut desk, &loads, &mut now, 1, 40);
+    assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
+}
