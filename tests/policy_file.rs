@@ -174,7 +174,7 @@ fn a_policy_says_whose_connections_are_and_who_reads_files() {
         told.contains("placed there: does not pay (adaptive), "),
         "{told}"
     );
-    let figures = " at most in ten seconds, by the policy the engine pays from 40 and reads files of 65537 bytes \
+    let figures = " at most in ten seconds, by the policy the engine pays from 40 and takes files of 65537 bytes \
                    or more, ";
     assert!(told.contains(figures), "{told}");
     let rows = stage.told("ss", &["-lni"]);
@@ -184,7 +184,8 @@ fn a_policy_says_whose_connections_are_and_who_reads_files() {
     let (before, by) = (stage.counted("policy_files", "program"), "policy_files");
     fetch(&mut first, FURTHER);
     fetch(&mut first, LONG);
-    if on_disk(&stage.site) {
+    let is_disk = on_disk(&stage.site);
+    if is_disk {
         assert_eq!(stage.counted(by, "program"), before + 1.0);
         assert_eq!(stage.counted(by, "engine"), 1.0);
     } else {
@@ -232,7 +233,20 @@ fn a_policy_says_whose_connections_are_and_who_reads_files() {
     stage.told("plan", &["--from", &example, "--policy", &written]);
     assert_eq!(stage.told("reload", &[]), "changed: policy\n");
     assert!(!stage.explained().contains("pays from 40 "));
-    fetch(&mut first, SHORT);
+
+    // The program was left with this one, and asks again.
+    let everything = POLICY.replace(
+        "65536, \"offload_from_rate\": null",
+        "65536, \"offload_from_rate\": 0.0",
+    );
+    stage.write_policy(&everything);
+    assert_eq!(stage.told("reload", &[]), "changed: policy\n");
+    let before = stage.counted(by, "engine");
+    stage.awaited("the engine reads all files", |stage| {
+        fetch(&mut first, FURTHER);
+        std::thread::sleep(Duration::from_millis(100));
+        !is_disk || stage.counted(by, "engine") > before
+    });
 
     drop(first);
     let site = stage.site.clone();

@@ -38,8 +38,9 @@ pub struct ByPolicy {
     pub from: Option<u64>,
     /// Those below which it does; there is no such end if not given.
     pub below: Option<u64>,
-    /// The sizes, first and last in bytes, of files that the engine reads itself at the load that there is;
-    /// not given while that is not known. The program reads the others.
+    /// The sizes, first and last in bytes, of files that the engine takes at the load that there is, to read them
+    /// itself; not given while that is not known. What it has taken before it goes on reading. The program
+    /// reads the others.
     pub reads: Option<Vec<(u64, u64)>>,
 }
 
@@ -84,9 +85,9 @@ impl fmt::Display for ByPolicy {
             return Ok(());
         };
         if reads.is_empty() {
-            return f.write_str(" and reads no files");
+            return f.write_str(" and takes no files");
         }
-        f.write_str(" and reads files of ")?;
+        f.write_str(" and takes files of ")?;
         for (at, (first, last)) in reads.iter().enumerate() {
             if at > 0 {
                 f.write_str(" and ")?;
@@ -128,15 +129,15 @@ mod tests {
         assert_eq!(said(Some(40), None, None), format!("{known}pays from 40"));
         assert_eq!(
             said(Some(40), Some(90), Some(&[])),
-            format!("{known}pays from 40 and below 90 and reads no files")
+            format!("{known}pays from 40 and below 90 and takes no files")
         );
         assert_eq!(
             said(None, None, Some(&[(0, 1024), (9000, u64::MAX)])),
-            format!("{known}never pays and reads files of 0 to 1024 bytes and 9000 bytes or more")
+            format!("{known}never pays and takes files of 0 to 1024 bytes and 9000 bytes or more")
         );
         let all = said(Some(0), None, Some(&[(0, u64::MAX)]));
         assert!(
-            all.ends_with("pays from 0 and reads files of any size"),
+            all.ends_with("pays from 0 and takes files of any size"),
             "{all}"
         );
     }

@@ -2,7 +2,8 @@
 //! decides that by the file's size and the load that there is.
 //!
 //! What the engine has taken it reads until the program lets go of it, some seconds after it was last sent from; a
-//! program that was told to read a file itself asks again after ten. So nothing changes from one send to the next.
+//! program that was told to read a file itself asks again after ten. So nothing changes from one send to the next, and
+//! nothing at all for a file that is sent from all the time.
 
 use rustix::io::Errno;
 
