@@ -174,7 +174,7 @@ fn a_policy_says_whose_connections_are_and_who_reads_files() {
         told.contains("placed there: does not pay (adaptive), "),
         "{told}"
     );
-    let figures = " at most in ten seconds, by the policy the engine pays from 40 and takes files of 65537 bytes \
+    let figures = " at most, by the policy the engine pays from 40 and takes files of 65537 bytes \
                    or more, ";
     assert!(told.contains(figures), "{told}");
     let rows = stage.told("ss", &["-lni"]);
@@ -232,7 +232,19 @@ fn a_policy_says_whose_connections_are_and_who_reads_files() {
     let (example, written) = (example.display().to_string(), place.display().to_string());
     stage.told("plan", &["--from", &example, "--policy", &written]);
     assert_eq!(stage.told("reload", &[]), "changed: policy\n");
-    assert!(!stage.explained().contains("pays from 40 "));
+    let told = stage.explained();
+    let band = std::fs::read_to_string(&place).expect("written");
+    let band = policy::Policy::parse(&band)
+        .expect("a policy")
+        .connections();
+    let says = match band.offload_from_rate {
+        Some(from) => format!("by the policy the engine pays from {from:.0}"),
+        None => "by the policy the engine never pays".to_owned(),
+    };
+    assert!(
+        told.contains(&says) && !told.contains("pays from 40 "),
+        "{told}"
+    );
 
     // The program was left with this one, and asks again.
     let everything = POLICY.replace(

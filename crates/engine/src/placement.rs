@@ -9,6 +9,7 @@
 //! they will ask for cannot be seen when they open.
 
 use netdev::steering::Load;
+use policy::Band;
 
 /// How long a decision holds at least, in nanoseconds: ten seconds.
 pub const DWELL_NS: u64 = 10_000_000_000;
@@ -76,7 +77,7 @@ pub struct Decision {
     pub place: Place,
     /// Why.
     pub why: Why,
-    /// What came in a second, by the [`Figure`]: since the last look.
+    /// What came in a second, to this listener, by the [`Figure`]: since the last look.
     pub rate: f64,
     /// The same at the busiest of the last ten looks.
     pub peak: f64,
@@ -84,6 +85,44 @@ pub struct Decision {
     pub life_ns: Option<u64>,
     /// How many segments with data a connection carried in the mean, lately; none was opened if not given.
     pub carried: Option<f64>,
+}
+
+/// What came in a second, by the [`Figure`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lately {
+    /// Between the last two looks.
+    pub rate: f64,
+    /// The most of the last ten.
+    pub peak: f64,
+}
+
+/// Rates at the last looks, in a ring.
+#[derive(Debug, Clone, Default)]
+pub struct Looks {
+    rates: [f64; LOOKS],
+    count: usize,
+}
+
+impl Looks {
+    /// One more.
+    pub fn add(&mut self, rate: f64) {
+        self.rates[self.count % LOOKS] = rate;
+        self.count += 1;
+    }
+
+    /// Whether there were as many as count.
+    pub fn are_enough(&self) -> bool {
+        self.count >= LOOKS
+    }
+
+    /// What they say; nothing while there was none.
+    pub fn lately(&self) -> Option<Lately> {
+        let last = self.count.checked_sub(1)?;
+        Some(Lately {
+            rate: self.rates[last % LOOKS],
+            peak: self.rates.into_iter().fold(0.0, f64::max),
+        })
+    }
 }
 
 /// Decides for one listener.
@@ -95,9 +134,7 @@ pub struct Decider {
     since: u64,
     /// The last look.
     seen: Option<(u64, Load)>,
-    /// Rates of the last looks, in a ring.
-    rates: [f64; LOOKS],
-    looks: usize,
+    looks: Looks,
     /// Connections since the first look.
     came: u64,
     /// Of the looks so far, the later the heavier.
@@ -115,8 +152,7 @@ impl Decider {
             place: Place::Engine,
             since: now,
             seen: None,
-            rates: [0.0; LOOKS],
-            looks: 0,
+            looks: Looks::default(),
             came: 0,
             opened: 0.0,
             data: 0.0,
@@ -125,9 +161,15 @@ impl Decider {
         }
     }
 
-    /// Decides at this time, at which so much has come in all. `pays` says at which rates the engine is the
-    /// cheaper one.
-    pub fn look(&mut self, now: u64, load: Load, pays: impl Fn(f64) -> bool) -> Decision {
+    /// Decides at this time, at which so much has come in all, by that. `band` says at which rates the engine is
+    /// the cheaper one.
+    pub fn look(&mut self, now: u64, load: Load, band: &Band) -> Decision {
+        self.read(now, load);
+        self.decide(now, band, self.lately())
+    }
+
+    /// At this time so much has come in all.
+    pub fn read(&mut self, now: u64, load: Load) {
         match self.seen {
             Some((at, _)) if now.saturating_sub(at) < LOOK_NS => {}
             Some((at, before)) => {
@@ -136,16 +178,35 @@ impl Decider {
             }
             None => self.seen = Some((now, load)),
         }
-        let next = self.next(&pays);
+    }
+
+    /// What came to this listener in a second; nothing before the second reading.
+    pub fn lately(&self) -> Option<Lately> {
+        self.looks.lately()
+    }
+
+    /// Decides by these rates, which may be of more than this listener. While they are not known it stays where it
+    /// is.
+    pub fn decide(&mut self, now: u64, band: &Band, by: Option<Lately>) -> Decision {
+        let why = by.map_or(Why::Unknown, |by| self.why(band, by));
+        let next = match why {
+            Why::Unknown if by.is_none() => self.place,
+            Why::Quiet => Place::Kernel,
+            Why::Unknown | Why::Long | Why::Busy => Place::Engine,
+        };
+        let mut why = why;
         if next != self.place && now.saturating_sub(self.since) >= DWELL_NS {
             self.place = next;
             self.since = now;
+            // From the other place the same figures may look otherwise.
+            why = by.map_or(why, |by| self.why(band, by));
         }
+        let own = self.lately();
         Decision {
             place: self.place,
-            why: self.why(&pays),
-            rate: self.rate(),
-            peak: self.peak(),
+            why,
+            rate: own.map_or(0.0, |own| own.rate),
+            peak: own.map_or(0.0, |own| own.peak),
             life_ns: (self.ended > 0.0).then(|| (self.lived / self.ended) as u64),
             carried: (self.opened > 0.0).then(|| self.data / self.opened),
         }
@@ -159,8 +220,7 @@ impl Decider {
             Figure::Requests => data as f64,
         };
         let rate = figure * 1e9 / elapsed as f64;
-        self.rates[self.looks % LOOKS] = rate;
-        self.looks += 1;
+        self.looks.add(rate);
         self.came = self.came.saturating_add(opened);
         let add = |mean: &mut f64, value: u64| *mean = *mean * DECAY + value as f64;
         add(&mut self.opened, opened);
@@ -169,41 +229,20 @@ impl Decider {
         add(&mut self.lived, came.lived_ns);
     }
 
-    /// Whom the figures speak for, whatever holds now.
-    fn next(&self, pays: &impl Fn(f64) -> bool) -> Place {
-        match self.why(pays) {
-            Why::Quiet => Place::Kernel,
-            Why::Unknown | Why::Long | Why::Busy => Place::Engine,
-        }
-    }
-
-    fn why(&self, pays: &impl Fn(f64) -> bool) -> Why {
-        if self.came < KNOWN || self.looks < LOOKS {
+    fn why(&self, band: &Band, by: Lately) -> Why {
+        if self.came < KNOWN || !self.looks.are_enough() {
             return Why::Unknown;
         }
         if self.data > MUCH * self.opened || self.lived > LONG_NS as f64 * self.ended {
             return Why::Long;
         }
-        let peak = self.peak();
         let busy = match self.place {
             // What is near to where it pays stays.
-            Place::Engine => [peak / HYSTERESIS, peak, peak * HYSTERESIS]
-                .into_iter()
-                .any(pays),
-            Place::Kernel => pays(self.rate()),
+            Place::Engine => band.meets(by.peak / HYSTERESIS, by.peak * HYSTERESIS),
+            // Whether it stays is then said by the peak: one that is beyond the band would send it back.
+            Place::Kernel => band.holds(by.rate) && band.holds(by.peak),
         };
         if busy { Why::Busy } else { Why::Quiet }
-    }
-
-    fn rate(&self) -> f64 {
-        match self.looks {
-            0 => 0.0,
-            looks => self.rates[(looks - 1) % LOOKS],
-        }
-    }
-
-    fn peak(&self) -> f64 {
-        self.rates.into_iter().fold(0.0, f64::max)
     }
 }
 

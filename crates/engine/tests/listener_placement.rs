@@ -2,14 +2,16 @@
 
 use engine::placement::{DWELL_NS, Decider, Decision, Figure, KNOWN, LOOK_NS, Place, Why};
 use netdev::steering::Load;
+use policy::Band;
 use proptest::prelude::*;
 
 /// The engine pays from so many a second on.
 const FROM: f64 = 2000.0;
 
-fn pays(rate: f64) -> bool {
-    rate >= FROM
-}
+const PAYS: Band = Band {
+    offload_from_rate: Some(FROM),
+    offload_below_rate: None,
+};
 
 /// A listener, its time and what has come to it.
 struct Course {
@@ -40,7 +42,7 @@ impl Course {
         *sends += opened * requests;
         self.load.ended += opened;
         self.load.lived_ns += opened * life_ns;
-        self.decider.look(self.now, self.load, pays)
+        self.decider.look(self.now, self.load, &PAYS)
     }
 
     /// So many seconds of that; the last decision.
@@ -132,18 +134,78 @@ fn counters_that_begin_anew_are_no_load() {
     assert_eq!((decision.place, decision.rate), (Place::Kernel, 0.0));
 }
 
+fn between(from: u32, below: u32) -> Band {
+    Band {
+        offload_from_rate: Some(from.into()),
+        offload_below_rate: Some(below.into()),
+    }
+}
+
+/// A listener that is known, of which the steady rate has been `at` for so long that nothing else counts.
+fn settled(
+    decider: &mut Decider,
+    (now, load): (&mut u64, &mut Load),
+    at: u64,
+    band: &Band,
+) -> Place {
+    for _ in 0..30 {
+        *now += LOOK_NS;
+        load.opened_engine += at;
+        decider.look(*now, *load, band);
+    }
+    decider.look(*now, *load, band).place
+}
+
+#[test]
+fn a_peak_beyond_the_band_brings_nothing_back() {
+    let band = between(2000, 8000);
+    let mut decider = Decider::new(0, Figure::Arrivals);
+    let (mut now, mut load) = (0, Load::default());
+    let mut at = |rate| settled(&mut decider, (&mut now, &mut load), rate, &band);
+    assert_eq!((at(5000), at(20_000)), (Place::Engine, Place::Kernel));
+    // By turns beyond it and in it: the busiest second says where it would be sent next.
+    for second in 0..100 {
+        now += LOOK_NS;
+        load.opened_engine += if second % 5 == 0 { 20_000 } else { 5000 };
+        let decision = decider.look(now, load, &band);
+        assert_eq!((decision.place, decision.why), (Place::Kernel, Why::Quiet));
+    }
+}
+
+#[test]
+fn while_the_rates_that_decide_are_not_known_nothing_changes() {
+    let mut course = Course::new();
+    assert_eq!(course.seconds(30, 100, 1).place, Place::Kernel);
+    for _ in 0..30 {
+        course.now += LOOK_NS;
+        course.load.opened_engine += 9000;
+        course.decider.read(course.now, course.load);
+        let decision = course.decider.decide(course.now, &PAYS, None);
+        assert_eq!(
+            (decision.place, decision.why),
+            (Place::Kernel, Why::Unknown)
+        );
+        assert_eq!(decision.rate, 9000.0, "its own is said all the same");
+    }
+    let by = course.decider.lately();
+    assert_eq!(
+        course.decider.decide(course.now, &PAYS, by).place,
+        Place::Engine
+    );
+}
+
 #[test]
 fn an_upper_end_has_the_same_distance() {
-    let between = |rate: f64| (2000.0..8000.0).contains(&rate);
+    let between = between(2000, 8000);
     let mut decider = Decider::new(0, Figure::Arrivals);
     let (mut now, mut load) = (0, Load::default());
     let mut at = |rate: u64, seconds| {
         for _ in 0..seconds {
             now += LOOK_NS;
             load.opened_engine += rate;
-            decider.look(now, load, between);
+            decider.look(now, load, &between);
         }
-        decider.look(now, load, between).place
+        decider.look(now, load, &between).place
     };
     assert_eq!(at(5000, 30), Place::Engine);
     assert_eq!(at(15_000, 30), Place::Engine);
@@ -157,10 +219,10 @@ fn a_request_counts_alike_whether_it_has_a_connection_to_itself() {
     let rate = |figure, opened: u64, requests: u64| {
         let mut decider = Decider::new(0, figure);
         let mut load = Load::default();
-        decider.look(0, load, pays);
+        decider.look(0, load, &PAYS);
         load.opened_kernel = opened;
         load.data_kernel = opened * requests;
-        decider.look(LOOK_NS, load, pays).rate
+        decider.look(LOOK_NS, load, &PAYS).rate
     };
     assert_eq!(
         (
@@ -192,7 +254,7 @@ proptest! {
             load.opened_kernel += opened;
             load.data_engine += opened * requests;
             load.ended += opened;
-            let place = decider.look(now, load, pays).place;
+            let place = decider.look(now, load, &PAYS).place;
             if place != last.0 {
                 prop_assert!(now - last.1 >= DWELL_NS);
                 last = (place, now);
@@ -205,7 +267,7 @@ proptest! {
         let mut course = Course::new();
         // Known, and then at either place.
         course.seconds(40, if before { 10 } else { 10_000 }, 0);
-        let began = course.decider.look(course.now, course.load, pays).place;
+        let began = course.decider.look(course.now, course.load, &PAYS).place;
         course.seconds(40, rate, 0);
         let places: Vec<Place> = (0..100).map(|_| course.second(rate, 0, 1).place).collect();
         let expected = match rate as f64 {
@@ -227,6 +289,23 @@ proptest! {
         }
     }
 
+    /// Of all peaks those that stay are in one piece, and what came from the kernel stays.
+    #[test]
+    fn what_stays_is_an_interval(from in 1u32..5000, width in 1u32..10_000) {
+        let band = between(from, from + width);
+        let stays = |peak: u64| {
+            let mut decider = Decider::new(0, Figure::Arrivals);
+            let (mut now, mut load) = (0, Load::default());
+            settled(&mut decider, (&mut now, &mut load), peak, &band) == Place::Engine
+        };
+        let (low, high) = (u64::from(from), u64::from(from + width));
+        let peaks = (0..40).map(|step| (low / 4 + 1) + step * (2 * high + low) / 40);
+        let mut all: Vec<bool> = peaks.map(stays).collect();
+        all.dedup();
+        prop_assert!(all.iter().filter(|stay| **stay).count() <= 1, "{:?}", all);
+        prop_assert!(stays(low) && stays(high - 1));
+    }
+
     /// A program that is loaded anew counts from nothing, and a clock may be anything.
     #[test]
     fn no_reading_is_too_odd(readings in prop::collection::vec(any::<(u64, [u64; 6])>(), 0..50)) {
@@ -240,7 +319,7 @@ proptest! {
                 ended: e,
                 lived_ns: f,
             };
-            let decision = decider.look(now, load, pays);
+            let decision = decider.look(now, load, &PAYS);
             prop_assert!(decision.rate >= 0.0 && decision.peak >= decision.rate);
         }
     }

@@ -32,6 +32,12 @@ impl Band {
             && self.offload_below_rate.is_none_or(|below| rate < below)
     }
 
+    /// Whether it holds anywhere between two loads, these included.
+    pub fn meets(&self, low: f64, high: f64) -> bool {
+        self.offload_from_rate.is_some_and(|from| from <= high)
+            && self.offload_below_rate.is_none_or(|below| low < below)
+    }
+
     /// What is wrong with it, in words; nothing in most cases.
     pub(crate) fn check(&self) -> Result<(), String> {
         let from = self.offload_from_rate.unwrap_or(0.0);

@@ -69,6 +69,16 @@ proptest! {
         prop_assert!(!band.holds(f64::NAN), "what is no rate is no load");
     }
 
+    /// However narrow a band is.
+    #[test]
+    fn a_band_meets_what_holds_one_of_its_loads(band in bands(), low in 0.0f64..2e6, high in 0.0f64..2e6) {
+        let (low, high) = (low.min(high), low.max(high));
+        let from = band.offload_from_rate.map(|from| from.clamp(low, high));
+        let held = [Some(low), Some(high), from].into_iter().flatten().any(|rate| band.holds(rate));
+        prop_assert_eq!(band.meets(low, high), held);
+        prop_assert!(!band.meets(low, f64::NAN) && !Band::NEVER.meets(0.0, f64::INFINITY));
+    }
+
     #[test]
     fn no_text_is_too_odd(text in any::<String>(), at in 0usize..400, by in any::<char>()) {
         let _ = Policy::parse(&text);

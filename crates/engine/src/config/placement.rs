@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use policy::Band;
 use serde::{Deserialize, Serialize};
 
 use super::policy::PolicyFile;
@@ -70,11 +71,14 @@ impl Placements {
         }
     }
 
-    /// Whether the engine pays for a listener with so much of it a second.
-    pub fn pays(&self, rate: f64) -> bool {
+    /// At which rates the engine pays.
+    pub fn band(&self) -> Band {
         match &self.policy {
-            Some(file) => file.policy().offload_connections(rate),
-            None => rate >= f64::from(self.from_rate),
+            Some(file) => file.policy().connections(),
+            None => Band {
+                offload_from_rate: Some(self.from_rate.into()),
+                offload_below_rate: None,
+            },
         }
     }
 }

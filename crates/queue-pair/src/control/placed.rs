@@ -19,7 +19,7 @@ pub struct Placed {
     pub rate: u64,
     /// The same in the busiest of the last ten.
     pub peak: u64,
-    /// The rate from which on the engine pays, where no policy says so.
+    /// The rate from which on the engine pays; with a policy, where its band begins.
     pub pays_from: u32,
     /// What a policy says, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,6 +38,11 @@ pub struct ByPolicy {
     pub from: Option<u64>,
     /// Those below which it does; there is no such end if not given.
     pub below: Option<u64>,
+    /// What has come in the last second to all listeners together for which the policy decides, which is what
+    /// decides; not given while that of one of them is not known.
+    pub rate: Option<u64>,
+    /// The same in the busiest of the last ten.
+    pub peak: Option<u64>,
     /// The sizes, first and last in bytes, of files that the engine takes at the load that there is, to read them
     /// itself; not given while that is not known. What it has taken before it goes on reading. The program
     /// reads the others.
@@ -75,6 +80,9 @@ impl fmt::Display for Placed {
 
 impl fmt::Display for ByPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(rate), Some(peak)) = (self.rate, self.peak) {
+            write!(f, "all adaptive ones together {rate}, {peak} at most, ")?;
+        }
         f.write_str("by the policy the engine ")?;
         match (self.from, self.below) {
             (None, _) => f.write_str("never pays")?,
@@ -122,7 +130,12 @@ mod tests {
         assert_eq!(placed.to_string(), by_rate);
         let mut said = |from, below, reads: Option<&[(u64, u64)]>| {
             let reads = reads.map(<[_]>::to_vec);
-            placed.policy = Some(ByPolicy { from, below, reads });
+            placed.policy = Some(ByPolicy {
+                from,
+                below,
+                reads,
+                ..ByPolicy::default()
+            });
             placed.to_string()
         };
         let known = "quiet (adaptive), 8 requests a second, 9 at most in ten seconds, by the policy the engine ";
@@ -138,6 +151,16 @@ mod tests {
         let all = said(Some(0), None, Some(&[(0, u64::MAX)]));
         assert!(
             all.ends_with("pays from 0 and takes files of any size"),
+            "{all}"
+        );
+        placed.policy = Some(ByPolicy {
+            rate: Some(30),
+            peak: Some(33),
+            ..ByPolicy::default()
+        });
+        let all = placed.to_string();
+        assert!(
+            all.ends_with("ten seconds, all adaptive ones together 30, 33 at most, by the policy the engine never pays"),
             "{all}"
         );
     }

@@ -1,5 +1,6 @@
 //! Lifelines: what is heard of the children of forks that have not attached, and of tickets.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use netdev::syscalls::{Received, receive_with_sender};
@@ -34,15 +35,22 @@ impl Control {
             fd,
             ticket,
             inherits: None,
+            listens: Vec::new(),
         });
         Ok(())
     }
 
     /// The child of a fork inherits these listeners, and nothing else, if any are given.
-    pub fn note_inherited(&mut self, token: u64, inherits: Option<Vec<Inherited>>) {
+    pub fn note_inherited(
+        &mut self,
+        token: u64,
+        inherits: Option<Vec<Inherited>>,
+        listens: Vec<(u32, SocketAddr)>,
+    ) {
         let mut all = self.lifelines.iter_mut().flatten();
         if let Some(lifeline) = all.find(|lifeline| lifeline.token == token) {
             lifeline.inherits = inherits;
+            lifeline.listens = listens;
         }
     }
 
@@ -52,10 +60,21 @@ impl Control {
         lifeline.inherits.as_deref()
     }
 
+    /// Where the child of a fork listens, by its parent's names for that.
+    pub fn listens_inherited(&self, lifeline: u32) -> Vec<(u32, SocketAddr)> {
+        let lifeline = self.lifelines.get(lifeline as usize);
+        let lifeline = lifeline.and_then(Option::as_ref);
+        lifeline.map_or_else(Vec::new, |lifeline| lifeline.listens.clone())
+    }
+
     /// The child of a fork has closed a listener that it had inherited.
     pub fn inherits_no_longer(&mut self, lifeline: u32, name: u32) {
         let lifeline = self.lifelines.get_mut(lifeline as usize);
-        if let Some(inherits) = lifeline.and_then(|l| l.as_mut()?.inherits.as_mut()) {
+        let Some(lifeline) = lifeline.and_then(Option::as_mut) else {
+            return;
+        };
+        lifeline.listens.retain(|(listener, _)| *listener != name);
+        if let Some(inherits) = &mut lifeline.inherits {
             inherits.retain(|listener| listener.name != name);
         }
     }

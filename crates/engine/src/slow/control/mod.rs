@@ -72,6 +72,8 @@ pub struct Client {
     pub home: WorkerId,
     /// It is that of a responder, whose program is called while it lasts.
     pub responds: bool,
+    /// Where it listens, by its names for that; what it has from the fork that it came out of included.
+    pub listens: Vec<(u32, SocketAddr)>,
     /// What it has asked for and was not answered.
     pub pending: Option<Pending>,
     /// What holds once it is closed, for people.
@@ -142,8 +144,8 @@ pub enum Pending {
     },
     /// To have the connection of a ticket.
     Claim(Carried),
-    /// To accept from a listener that came through a fork.
-    Adopt,
+    /// To accept from the listener of this name that came through a fork.
+    Adopt(u32),
     /// The facts of a connection.
     Info,
     /// Some sockets.
@@ -186,6 +188,8 @@ struct Lifeline {
     ticket: Option<Issued>,
     /// All that the child of the fork inherits, if that is listeners alone.
     inherits: Option<Vec<Inherited>>,
+    /// Where it listens with all of it, by its parent's names for that.
+    listens: Vec<(u32, SocketAddr)>,
 }
 
 /// What is heard on a lifeline.
@@ -208,6 +212,20 @@ impl Client {
     /// Its connection, with all that was sent on it and not read.
     pub fn into_connection(self) -> OwnedFd {
         self.channel.into_socket()
+    }
+
+    /// It listens there, by this name.
+    pub fn begins_to_listen(&mut self, name: u32, local: SocketAddr) {
+        self.listens.retain(|(other, _)| *other != name);
+        self.listens.push((name, local));
+    }
+
+    /// It has a listener of its parent's by a name of its own.
+    pub fn adopts(&mut self, parents: u32, name: u32) {
+        let inherited = self.listens.iter_mut().find(|(other, _)| *other == parents);
+        if let Some(inherited) = inherited {
+            inherited.0 = name;
+        }
     }
 }
 
@@ -397,6 +415,7 @@ impl Control {
             session: None,
             home: WorkerId::FIRST,
             responds: false,
+            listens: Vec::new(),
             pending: None,
             last_words: Vec::new(),
             traced: VecDeque::new(),

@@ -147,10 +147,28 @@ impl Desk {
                 return Ok(self.attached(slot, session, pending));
             }
             (Told::Listening(listener), pending) => {
-                if let Pending::Listen { local, pinned } = pending {
-                    self.listens(from, local, pinned, Instant::now());
+                let client = self.control.client(slot);
+                match pending {
+                    Pending::Listen { local, pinned } => {
+                        if let Some(client) = client {
+                            client.begins_to_listen(listener, local);
+                        }
+                        self.listens(from, local, pinned, Instant::now());
+                    }
+                    Pending::Adopt(parents) => {
+                        if let Some(client) = client {
+                            client.adopts(parents, listener);
+                        }
+                    }
+                    _ => {}
                 }
                 Reply::Listening { listener }
+            }
+            (Told::Done, Pending::Unlisten(listener)) => {
+                if let Some(client) = self.control.client(slot) {
+                    client.listens.retain(|(name, _)| *name != listener);
+                }
+                Reply::Done
             }
             (Told::File(file), _) => Reply::File { file },
             (Told::Admitted(counts), _) => Reply::Admitted(counts),
@@ -175,7 +193,10 @@ impl Desk {
                     self.crew.order(from, Order::ChildEnded(token));
                     return Err(failed(errno));
                 }
-                self.control.note_inherited(token, inherits);
+                let listens = self.control.client(slot);
+                let listens = listens.map(|client| client.listens.clone());
+                let listens = listens.unwrap_or_default();
+                self.control.note_inherited(token, inherits, listens);
                 fds.push(theirs);
                 Reply::Forked { token }
             }
@@ -332,7 +353,7 @@ fn why(pending: &Pending, refused: Refused) -> Refusal {
         Pending::Waker(_) => "no further waker".to_owned(),
         Pending::Fork { .. } => "the fork cannot be followed".to_owned(),
         Pending::Local => "nothing on the engine listens there".to_owned(),
-        Pending::Adopt => "the listener did not come through a fork".to_owned(),
+        Pending::Adopt(_) => "the listener did not come through a fork".to_owned(),
         Pending::Info | Pending::Ticket { .. } => "no such connection of yours".to_owned(),
         Pending::Claim(_) => "the ticket is of no use any more".to_owned(),
         _ => errno_of(&errno.into()).to_string(),

@@ -79,7 +79,10 @@ impl Desk {
         let Some(shown) = fds.last() else {
             return Err((Errno::INVAL, "send the file along".to_owned()));
         };
-        let uid = self.control.client(slot).map_or(0, |client| client.uid);
+        let client = self.control.client(slot);
+        let (uid, listens) = client.map_or_else(Default::default, |client| {
+            (client.uid, client.listens.clone())
+        });
         let may_open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / OF_DESCRIPTORS;
         let limit = u64::from(self.facts.limits.files).min(may_open);
         let Some(place) = self
@@ -97,7 +100,7 @@ impl Desk {
         // Memory that a program has registered is not to be copied, whatever its size.
         if !opened.is_memory {
             let facts = fstat(&opened.file).map_err(|errno| (errno, "no such file".to_owned()))?;
-            self.let_read(u64::try_from(facts.st_size).unwrap_or(0))?;
+            self.let_read(u64::try_from(facts.st_size).unwrap_or(0), &listens)?;
         }
         let file = OpenFile::new(opened.file, opened.is_memory, place);
         Ok(Arc::new(file.closed_by(self.closing.of_files())))

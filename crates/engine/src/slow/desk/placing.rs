@@ -2,18 +2,23 @@
 //! follows from what has come to each. It is looked once a second, here; the fast half is told what changes, and
 //! steers.
 
+mod listening;
+mod together;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use netdev::steering::{Load, Loads, MAX_SLOTS, SHARE_ALL};
+use netdev::steering::{Load, Loads, MAX_SLOTS};
 use queue_pair::control::{ByPolicy, Placed};
 
+use self::listening::Listening;
+use self::together::Together;
 use super::Desk;
 use crate::config::{Placement, Placements};
-use crate::exchange::{Order, Shared, WorkerId};
+use crate::exchange::{Order, WorkerId};
 use crate::network::canonical;
-use crate::placement::{Decider, Decision, Figure, LOOK_NS, Place, Why};
+use crate::placement::{Decider, Figure, LOOK_NS, Place, Why};
 
 /// How often it is looked.
 const PERIOD: Duration = Duration::from_nanos(LOOK_NS);
@@ -32,20 +37,6 @@ impl ReadLoads for Loads {
     }
 }
 
-/// A listener.
-struct Listening {
-    /// The workers that have it, a bit for each.
-    workers: u64,
-    configured: Placement,
-    /// A program that has it serves nothing that comes by the kernel.
-    pinned: bool,
-    /// Where its load is counted, if it is shared.
-    slot: Option<u16>,
-    place: Place,
-    decider: Decider,
-    decided: Option<Decision>,
-}
-
 /// All listeners, and what was configured for them.
 pub(super) struct Placing {
     configured: Placements,
@@ -53,8 +44,8 @@ pub(super) struct Placing {
     loads: Option<Box<dyn ReadLoads>>,
     listeners: BTreeMap<SocketAddr, Listening>,
     used: BTreeSet<u16>,
-    /// What comes to all of them together for which a policy decides, as of the last look, as far as it is known.
-    load: Option<f64>,
+    /// What comes to all of them together for which a policy decides.
+    together: Together,
     began: Instant,
     /// When it is looked next.
     next: Option<Instant>,
@@ -67,7 +58,7 @@ impl Default for Placing {
             loads: None,
             listeners: BTreeMap::new(),
             used: BTreeSet::new(),
-            load: None,
+            together: Together::default(),
             began: Instant::now(),
             next: None,
         }
@@ -89,11 +80,23 @@ impl Placing {
         now.saturating_duration_since(self.began).as_nanos() as u64
     }
 
+    /// Whether a policy decides about a program that listens there.
+    pub(super) fn governs(&self, local: SocketAddr) -> bool {
+        let listener = self.listeners.get(&canonical(local));
+        self.configured.policy.is_some() && listener.is_some_and(Listening::is_adaptive)
+    }
+
     /// Whether a policy leaves files of so many bytes to the programs that name them, at the load that there is;
     /// not given where nothing is known of that.
     pub(super) fn leaves(&self, bytes: u64) -> Option<(bool, f64)> {
-        let (file, load) = (self.configured.policy.as_ref()?, self.load?);
+        let (file, load) = (self.configured.policy.as_ref()?, self.load_of_files()?);
         Some((!file.policy().offload(bytes, load), load))
+    }
+
+    /// The load that decides about files: that of the busiest of the last ten seconds, so that nothing changes from
+    /// one second to the next where a load is near to the end of a band.
+    fn load_of_files(&self) -> Option<f64> {
+        self.together.lately().map(|lately| lately.peak)
     }
 
     /// What a policy says.
@@ -101,48 +104,19 @@ impl Placing {
         let policy = self.configured.policy.as_ref()?.policy();
         let band = policy.connections();
         let nearest = |rate: f64| rate.round() as u64;
+        let lately = self.together.lately();
         Some(ByPolicy {
             from: band.offload_from_rate.map(nearest),
             below: band.offload_below_rate.map(nearest),
-            reads: self.load.map(|load| policy.sizes(load)),
+            rate: lately.map(|lately| nearest(lately.rate)),
+            peak: lately.map(|lately| nearest(lately.peak)),
+            reads: self.load_of_files().map(|load| policy.sizes(load)),
         })
     }
 
     /// A number that nobody has.
     fn free_slot(&self) -> Option<u16> {
         (0..MAX_SLOTS).find(|slot| !self.used.contains(slot))
-    }
-}
-
-impl Listening {
-    fn shared(&self) -> Option<Shared> {
-        let share = match self.place {
-            Place::Engine => SHARE_ALL,
-            Place::Kernel => 0,
-        };
-        self.slot.map(|slot| Shared { share, slot })
-    }
-
-    /// What comes to it, if that is known and decides.
-    fn known_rate(&self) -> Option<f64> {
-        let known = self.decided.filter(|decision| decision.why != Why::Unknown);
-        let decides = self.configured == Placement::Adaptive;
-        known.filter(|_| decides).map(|decision| decision.rate)
-    }
-
-    /// Looks at what has come; whether another place follows from it.
-    fn look(&mut self, now: u64, loads: &mut dyn ReadLoads, by: &Placements) -> bool {
-        let Some(load) = self.slot.and_then(|slot| loads.of_slot(slot)) else {
-            return false;
-        };
-        let decision = self.decider.look(now, load, |rate| by.pays(rate));
-        self.decided = Some(decision);
-        let place = match self.configured {
-            Placement::Adaptive => decision.place,
-            Placement::Engine => Place::Engine,
-            Placement::Kernel => Place::Kernel,
-        };
-        std::mem::replace(&mut self.place, place) != place
     }
 }
 
@@ -165,15 +139,8 @@ impl Desk {
     ) {
         let local = canonical(local);
         let decider = self.placing.decider(now);
-        let listener = self.placing.listeners.entry(local).or_insert(Listening {
-            workers: 0,
-            configured: Placement::Engine,
-            pinned: false,
-            slot: None,
-            place: Place::Engine,
-            decider,
-            decided: None,
-        });
+        let listener = self.placing.listeners.entry(local);
+        let listener = listener.or_insert_with(|| Listening::new(decider));
         listener.pinned |= pinned;
         let here = listener.workers & worker.bit() != 0;
         listener.workers |= worker.bit();
@@ -206,7 +173,7 @@ impl Desk {
         let before = std::mem::replace(&mut self.placing.configured, configured);
         let other_figure = before.figure() != self.placing.configured.figure();
         if other_figure {
-            self.placing.load = None;
+            self.placing.together = Together::default();
         }
         let locals: Vec<SocketAddr> = self.placing.listeners.keys().copied().collect();
         for local in locals {
@@ -263,27 +230,36 @@ impl Desk {
 
     /// Looks at what has come to each listener, if it is time.
     pub(super) fn place_listeners(&mut self, now: Instant) {
-        let Some(loads) = &mut self.placing.loads else {
+        let placing = &mut self.placing;
+        let Some(loads) = &mut placing.loads else {
             return;
         };
-        if self.placing.next.is_none_or(|next| next > now) {
+        if placing.next.is_none_or(|next| next > now) {
             return;
         }
-        let age = now.saturating_duration_since(self.placing.began).as_nanos() as u64;
-        let by = &self.placing.configured;
-        let mut changed = Vec::new();
+        let age = now.saturating_duration_since(placing.began).as_nanos() as u64;
         let mut any = false;
-        for (local, listener) in &mut self.placing.listeners {
+        for listener in placing.listeners.values_mut() {
             any |= listener.slot.is_some();
-            if listener.look(age, &mut **loads, by) {
+            listener.read(age, &mut **loads);
+        }
+        placing.next = any.then(|| now + PERIOD);
+        let listeners = placing.listeners.values();
+        let adaptive = listeners.filter(|listener| listener.is_adaptive());
+        placing.together.look(adaptive.map(Listening::rate));
+
+        let (by, together) = (&placing.configured, placing.together.settled());
+        let (band, figure) = (by.band(), by.figure());
+        let mut changed = Vec::new();
+        for (local, listener) in &mut placing.listeners {
+            let moves = listener.decide(age, &band, |listener| match by.policy {
+                Some(_) => together,
+                None => listener.decider.lately(),
+            });
+            if moves {
                 changed.push((*local, listener.shared(), listener.decided));
             }
         }
-        let figure = by.figure();
-        self.placing.next = any.then(|| now + PERIOD);
-        let known = self.placing.listeners.values();
-        let known = known.filter_map(Listening::known_rate);
-        self.placing.load = known.reduce(|all, rate| all + rate);
         for (local, shared, decided) in changed {
             if let Some(decision) = decided {
                 let (place, why) = (decision.place.name(), in_words(decision.why, figure));
@@ -301,6 +277,10 @@ impl Desk {
         let decided = listener.decided;
         let figure = self.placing.configured.figure();
         let nearest = |value: f64| value.round() as u64;
+        let policy = match listener.configured {
+            Placement::Adaptive => self.placing.by_policy(),
+            Placement::Engine | Placement::Kernel => None,
+        };
         Some(Placed {
             configured: listener.configured.name().to_owned(),
             place: listener.place.name().to_owned(),
@@ -312,11 +292,15 @@ impl Desk {
             .to_owned(),
             rate: decided.map_or(0, |decision| nearest(decision.rate)),
             peak: decided.map_or(0, |decision| nearest(decision.peak)),
-            pays_from: self.placing.configured.from_rate,
-            policy: match listener.configured {
-                Placement::Adaptive => self.placing.by_policy(),
-                Placement::Engine | Placement::Kernel => None,
+            pays_from: match &policy {
+                // For who knows of no policies: it never pays at the greatest.
+                Some(policy) => policy
+                    .from
+                    .and_then(|from| u32::try_from(from).ok())
+                    .unwrap_or(u32::MAX),
+                None => self.placing.configured.from_rate,
             },
+            policy,
             life_us: decided.and_then(|d| d.life_ns).map(|ns| ns / 1000),
             carried: decided.and_then(|d| d.carried).map(nearest),
         })

@@ -5,6 +5,8 @@
 //! program that was told to read a file itself asks again after ten. So nothing changes from one send to the next, and
 //! nothing at all for a file that is sent from all the time.
 
+use std::net::SocketAddr;
+
 use rustix::io::Errno;
 
 use super::Desk;
@@ -20,8 +22,19 @@ pub(super) struct Readers {
 }
 
 impl Desk {
-    /// Refuses a file of so many bytes that the policy leaves to its program.
-    pub(super) fn let_read(&mut self, bytes: u64) -> Result<(), Refusal> {
+    /// Refuses a file of so many bytes that the policy leaves to its program, which listens there.
+    pub(super) fn let_read(
+        &mut self,
+        bytes: u64,
+        listens: &[(u32, SocketAddr)],
+    ) -> Result<(), Refusal> {
+        // The policy is of servers that are placed by it, and of nobody else.
+        if !listens
+            .iter()
+            .any(|(_, local)| self.placing.governs(*local))
+        {
+            return Ok(());
+        }
         match self.placing.leaves(bytes) {
             // Without a policy, and while nothing is known, the engine reads what it can.
             None => Ok(()),

@@ -314,7 +314,7 @@ impl Desk {
             }
             Request::AdoptListener { listener } => {
                 self.session_of(slot)?;
-                (Ask::AdoptListener(listener), Pending::Adopt)
+                (Ask::AdoptListener(listener), Pending::Adopt(listener))
             }
             Request::Settle => {
                 self.session_of(slot)?;
@@ -489,7 +489,9 @@ impl Desk {
         let parents = lifeline.map(|lifeline| self.control.home_of_lifeline(lifeline));
         let heritage = self.heritage(fork_token, lifeline);
         let home = heritage.home;
+        let listens = lifeline.map(|lifeline| self.control.listens_inherited(lifeline));
         if let Some(client) = self.control.client(key.slot) {
+            client.listens = listens.unwrap_or_default();
             client.home = home;
         }
         if let Some(token) = fork_token {

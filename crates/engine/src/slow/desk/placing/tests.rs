@@ -8,6 +8,7 @@ use crate::placement::{DWELL_NS, KNOWN};
 use crate::slow::control::Control;
 use crate::slow::desk::Facts;
 use crate::slow::desk::readers::Readers;
+use netdev::steering::SHARE_ALL;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -228,13 +229,13 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
     let mut now = Instant::now();
     desk.listens(WorkerId::FIRST, local(80), false, now);
     told(&mut fast);
+    let here = [(7, local(80))];
     let dwell = DWELL_NS / LOOK_NS;
-    assert_eq!(desk.let_read(9), Ok(()), "nothing is known yet");
+    assert_eq!(desk.let_read(9, &here), Ok(()), "nothing is known yet");
     let placed = desk.placed(local(80)).expect("shared");
     let unknown = ByPolicy {
         from: Some(100),
-        below: None,
-        reads: None,
+        ..ByPolicy::default()
     };
     assert_eq!(placed.policy, Some(unknown.clone()));
 
@@ -247,23 +248,36 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
         ("kernel", "does not pay", 40)
     );
     let reads = Some(vec![(1025, u64::MAX)]);
-    let by_policy = ByPolicy { reads, ..unknown };
+    let by_policy = ByPolicy {
+        rate: Some(40),
+        peak: Some(40),
+        reads,
+        ..unknown
+    };
     assert_eq!(placed.policy, Some(by_policy.clone()));
-    let (errno, message) = desk.let_read(1024).expect_err("the program's");
+    let (errno, message) = desk.let_read(1024, &here).expect_err("the program's");
     assert_eq!(errno, Errno::AGAIN);
     assert!(
         message.contains("1024 bytes") && message.contains("40 requests"),
         "{message}"
     );
-    assert_eq!(desk.let_read(1025), Ok(()));
+    assert_eq!(desk.let_read(1025, &here), Ok(()));
 
     pass(&mut desk, &loads, &mut now, 2 * dwell, 100);
     assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
     let placed = desk.placed(local(80)).expect("shared");
     assert_eq!((&*placed.place, &*placed.why), ("engine", "pays"));
-    let reads = Some(Vec::new());
-    assert_eq!(placed.policy, Some(ByPolicy { reads, ..by_policy }));
-    assert!(desk.let_read(1025).is_err(), "the engine has enough to do");
+    let busier = ByPolicy {
+        rate: Some(100),
+        peak: Some(100),
+        reads: Some(Vec::new()),
+        ..by_policy
+    };
+    assert_eq!((placed.policy, placed.pays_from), (Some(busier), 100));
+    assert!(
+        desk.let_read(1025, &here).is_err(),
+        "the engine has enough to do"
+    );
     let counted = Readers {
         engine: 1,
         program: 2,
@@ -273,7 +287,7 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
     // Who listens nowhere else is no load.
     desk.listens_no_longer(WorkerId::FIRST, local(80));
     pass(&mut desk, &loads, &mut now, 1, 100);
-    assert_eq!(desk.let_read(9), Ok(()));
+    assert_eq!(desk.let_read(9, &here), Ok(()));
 }
 
 #[test]
@@ -296,6 +310,130 @@ fn files_are_read_by_the_load_of_all_listeners_for_which_the_policy_decides() {
     assert_eq!(desk.placing.leaves(1 << 20), Some((false, 40.0)));
     let placed = desk.placed(local(82)).expect("shared");
     assert_eq!(placed.policy, None, "it is not asked there");
+}
+
+/// So many seconds, in which so many connections and requests come to the listeners of these numbers.
+fn come(
+    desk: &mut Desk,
+    loads: &Stated,
+    now: &mut Instant,
+    (seconds, each): (u64, &[(u16, u64, u64)]),
+) {
+    for _ in 0..seconds {
+        for &(slot, opened, requests) in each {
+            loads.open(slot, opened);
+            loads.ask(slot, requests);
+        }
+        *now += PERIOD;
+        desk.place_listeners(*now);
+    }
+}
+
+#[test]
+fn a_listener_of_few_busy_connections_is_load_and_one_that_is_not_read_makes_it_unknown() {
+    let (_file, settings) = with_policy("few");
+    let (mut desk, _fast, loads) = desk(&settings);
+    let mut now = Instant::now();
+    for port in 80..=81 {
+        desk.listens(WorkerId::FIRST, local(port), false, now);
+    }
+    // Eight connections that were opened at once ask for all the rest of the time.
+    loads.open(1, 8);
+    let each = [(0, 2, 20), (1, 0, 50_000)];
+    come(&mut desk, &loads, &mut now, (2 * DWELL_NS / LOOK_NS, &each));
+    let placed = desk.placed(local(81)).expect("shared");
+    assert_eq!((&*placed.why, placed.rate), ("not known yet", 50_000));
+    assert_eq!(desk.placing.leaves(1 << 20), Some((true, 50_020.0)));
+    // Twenty requests a second are little, and the server's are not.
+    let placed = desk.placed(local(80)).expect("shared");
+    assert_eq!((&*placed.place, &*placed.why), ("engine", "pays"));
+    assert_eq!(placed.policy.and_then(|policy| policy.rate), Some(50_020));
+
+    let gone = loads.0.lock().expect("no panic").remove(&1);
+    come(&mut desk, &loads, &mut now, (1, &[(0, 2, 20)]));
+    assert_eq!(desk.placing.leaves(1 << 20), None, "not a part of the sum");
+    let placed = desk.placed(local(81)).expect("shared");
+    assert_eq!((&*placed.why, placed.rate), ("not known yet", 0));
+    let placed = desk.placed(local(80)).expect("shared");
+    assert_eq!((&*placed.place, &*placed.why), ("engine", "not known yet"));
+    loads
+        .0
+        .lock()
+        .expect("no panic")
+        .extend(gone.map(|load| (1, load)));
+    come(&mut desk, &loads, &mut now, (1, &each));
+    assert!(desk.placing.leaves(1 << 20).is_some(), "known again");
+}
+
+#[test]
+fn all_listeners_of_a_server_go_by_what_comes_to_it() {
+    let (_file, settings) = with_policy("server");
+    let (mut desk, mut fast, loads) = desk(&settings);
+    let mut now = Instant::now();
+    for port in 80..=82 {
+        desk.listens(WorkerId::FIRST, local(port), false, now);
+    }
+    told(&mut fast);
+    // Fifteen requests a second at each are too little for a hundred; forty are enough, though at none of them.
+    let each = |count| [(0, 2, count), (1, 2, count), (2, 2, count)];
+    come(
+        &mut desk,
+        &loads,
+        &mut now,
+        (2 * DWELL_NS / LOOK_NS, &each(15)),
+    );
+    let orders = told(&mut fast);
+    assert_eq!(
+        orders,
+        [(80, Some((0, 0))), (81, Some((0, 1))), (82, Some((0, 2)))]
+    );
+    come(
+        &mut desk,
+        &loads,
+        &mut now,
+        (2 * DWELL_NS / LOOK_NS, &each(40)),
+    );
+    let all = [80, 81, 82].map(|port| (port, Some((SHARE_ALL, port - 80))));
+    assert_eq!(told(&mut fast), all);
+}
+
+#[test]
+fn files_are_decided_about_by_the_busiest_of_ten_seconds() {
+    let (_file, settings) = with_policy("peak");
+    let (mut desk, _fast, loads) = desk(&settings);
+    let mut now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    // Files are the engine's below fifty.
+    pass(&mut desk, &loads, &mut now, 12, 40);
+    assert_eq!(desk.placing.leaves(1 << 20), Some((false, 40.0)));
+    pass(&mut desk, &loads, &mut now, 1, 60);
+    for _ in 0..9 {
+        pass(&mut desk, &loads, &mut now, 1, 40);
+        assert_eq!(desk.placing.leaves(1 << 20), Some((true, 60.0)));
+    }
+    pass(&mut desk, &loads, &mut now, 1, 40);
+    assert_eq!(desk.placing.leaves(1 << 20), Some((false, 40.0)));
+}
+
+#[test]
+fn files_of_who_is_not_placed_by_the_policy_are_not_its() {
+    let (_file, settings) = with_policy("others");
+    let settings = settings + "[placements]\n\"0.0.0.0:81\" = \"engine\"\n";
+    let (mut desk, _fast, loads) = desk(&settings);
+    let mut now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    desk.listens(WorkerId::FIRST, local(81), false, now);
+    desk.listens(WorkerId::FIRST, local(82), true, now);
+    pass(&mut desk, &loads, &mut now, 12, 40);
+    // A client, and servers that are the engine's whatever comes.
+    let others: [&[(u32, SocketAddr)]; 3] =
+        [&[], &[(1, local(81))], &[(1, local(81)), (2, local(82))]];
+    for listens in others {
+        assert_eq!(desk.let_read(9, listens), Ok(()));
+    }
+    assert_eq!(desk.readers, Readers::default());
+    let both = [(1, local(81)), (2, local(80))];
+    assert!(desk.let_read(9, &both).is_err());
 }
 
 #[test]
