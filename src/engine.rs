@@ -5,6 +5,7 @@ use ::engine::Config;
 use ::engine::config::{DeviceKind, Placement, Queues, Workers};
 use anyhow::{Context, Result, bail};
 use queue_pair::Profile;
+use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -88,6 +89,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let _log = crate::log::start("info", args.log_format)?;
     let config = configuration(args.clone())?;
+    if let Some(ignored) = config.is_ignored() {
+        tracing::warn!("{ignored}");
+    }
     let stop = crate::stop::signals()?;
     let stop_to_tell_of = crate::stop::signals()?;
     let hangups = crate::reload::hangups()?;
@@ -117,6 +121,9 @@ fn reread(args: &Args) -> Result<Config, String> {
     }
     let config = configuration(args.clone()).map_err(|error| format!("{error:#}"))?;
     ::engine::find(&config).map_err(|error| error.to_string())?;
+    if let Some(ignored) = config.is_ignored() {
+        tracing::warn!("{ignored}");
+    }
     Ok(config)
 }
 
@@ -124,6 +131,10 @@ fn reread(args: &Args) -> Result<Config, String> {
 fn check(args: Args) -> Result<ExitCode> {
     let config = configuration(args)?;
     ::engine::find(&config)?;
+    if let Some(ignored) = config.is_ignored() {
+        // Who has closed it does not want to know.
+        let _ = writeln!(std::io::stderr(), "warning: {ignored}");
+    }
     println!(
         "ok: engine {} on {}, control socket {}",
         config.name,

@@ -244,8 +244,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Checks what can only be known once the flags are merged in: there is an interface, a policy
-    /// has something to decide, and every value is in its range.
+    /// Checks what can only be known once the flags are merged in: there is an interface, and every value is
+    /// in its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.interface.is_empty() {
             return Err(ConfigError::Range {
@@ -253,21 +253,19 @@ impl Config {
                 message: "name the interface to work on (-i IFACE)".to_owned(),
             });
         }
-        let adaptive = Placement::Adaptive;
-        if self.policy.is_some()
-            && self.placement != adaptive
-            && self.placements.values().all(|of| *of != adaptive)
-        {
-            return Err(ConfigError::Range {
-                setting: "policy".to_owned(),
-                message: "it decides where placement = \"adaptive\", and that is nowhere"
-                    .to_owned(),
-            });
-        }
         self.check_ranges().map_err(|problem| ConfigError::Range {
             setting: problem.setting(),
             message: problem.to_string(),
         })
+    }
+
+    /// What is set and changes nothing, in words for a warning. It is no error: who has the kernel serve
+    /// everything for a while does not take out the rest.
+    pub fn is_ignored(&self) -> Option<&'static str> {
+        let mut all = self.placements.values().chain([&self.placement]);
+        let adaptive = all.any(|placement| *placement == Placement::Adaptive);
+        (self.policy.is_some() && !adaptive)
+            .then_some("policy: it decides where placement = \"adaptive\", and that is nowhere")
     }
 
     /// Where the control socket is.

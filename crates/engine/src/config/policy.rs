@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use policy::Policy;
+use rustix::fs::{Mode, OFlags, open};
 use serde::Deserialize;
 
 /// The longest file that is read, in bytes: a policy has some tens of short lines.
@@ -29,10 +30,16 @@ impl PolicyFile {
         let unreadable = |error| {
             format!("cannot read the policy {name}: {error} (`outboard plan --policy` writes one)")
         };
+        let file = open_regular(path).map_err(unreadable)?;
         let mut text = String::new();
-        let file = File::open(path).map_err(unreadable)?;
-        let mut some = file.take(LONGEST);
+        let mut some = file.take(LONGEST + 1);
         some.read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > LONGEST {
+            let kib = LONGEST >> 10;
+            return Err(format!(
+                "the policy {name} is longer than {kib} KiB, and so it is none"
+            ));
+        }
         let policy = Policy::parse(&text).map_err(|error| format!("{name}:{error}"))?;
         Ok(Self {
             path: path.to_owned(),
@@ -48,6 +55,16 @@ impl PolicyFile {
     /// What it says.
     pub fn policy(&self) -> &Policy {
         &self.policy
+    }
+}
+
+/// Opens a file that can be read without waiting for somebody: an engine that runs reads it, too.
+fn open_regular(path: &Path) -> std::io::Result<File> {
+    let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, how, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::other("it is no regular file")),
     }
 }
 
@@ -128,25 +145,46 @@ pub(crate) mod tests {
             "long",
             &format!("{}{FROM_100}", " ".repeat(LONGEST as usize)),
         );
-        assert!(
-            refused(&long.setting()).contains("EOF"),
-            "no more than that is read"
-        );
+        let error = refused(&long.setting());
+        assert!(error.contains("is longer than 64 KiB"), "{error}");
+        let longest = " ".repeat(LONGEST as usize - FROM_100.len()) + FROM_100;
+        let longest = Written::new("longest", &longest);
+        assert!(Config::parse("x", &longest.setting()).is_ok());
+        let error = refused("policy = \"/dev/null\"\n");
+        assert!(error.contains("it is no regular file"), "{error}");
     }
 
     #[test]
-    fn a_policy_that_decides_nothing_is_refused() {
+    fn nobody_is_waited_for_who_would_write_a_policy() {
+        let place = Written::new("fifo", "");
+        std::fs::remove_file(&place.0).expect("there");
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &place.0, fifo, Mode::RUSR, 0).expect("a FIFO");
+        let error = PolicyFile::read(&place.0).expect_err("refused");
+        assert!(error.contains("it is no regular file"), "{error}");
+    }
+
+    #[test]
+    fn a_policy_that_decides_nothing_is_told_of_and_no_error() {
         let file = Written::new("nothing", FROM_100);
-        let check = |further: &str| {
+        let config = |further: &str| {
             let text = format!("interface = \"lo\"\n{}{further}", file.setting());
-            Config::parse("x", &text).expect("read").check()
+            Config::parse("x", &text).expect("read")
         };
-        let error = check("").expect_err("nobody follows it").to_string();
-        assert!(
-            error.starts_with("policy: ") && error.contains("adaptive"),
-            "{error}"
-        );
-        assert!(check("placement = \"adaptive\"\n").is_ok());
-        assert!(check("[placements]\n\"0.0.0.0:80\" = \"adaptive\"\n").is_ok());
+        // `--placement kernel` is for an hour of need.
+        for further in ["", "placement = \"kernel\"\n"] {
+            assert!(config(further).check().is_ok());
+            let warning = config(further).is_ignored().expect("nobody follows it");
+            assert!(
+                warning.starts_with("policy: ") && warning.contains("adaptive"),
+                "{warning}"
+            );
+        }
+        for further in [
+            "placement = \"adaptive\"\n",
+            "[placements]\n\"0.0.0.0:80\" = \"adaptive\"\n",
+        ] {
+            assert_eq!(config(further).is_ignored(), None);
+        }
     }
 }
