@@ -43,7 +43,7 @@ mod verdict;
 pub(crate) mod written;
 
 use anyhow::{Context, Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Say beforehand what offloading will do to utilisation, delay and saturation
@@ -170,6 +170,15 @@ impl Args {
     }
 }
 
+/// Writes a policy such that an engine that reads it meanwhile has the one before, or this one.
+fn write_policy(path: &Path, text: &str) -> std::io::Result<()> {
+    match std::fs::metadata(path) {
+        // A terminal or a pipe is written to, and not replaced.
+        Ok(there) if !there.is_file() => std::fs::write(path, text),
+        _ => crate::whole_file::write(path, text),
+    }
+}
+
 /// Answers.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.try_files()?;
@@ -276,7 +285,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             .with_context(|| format!("cannot draw --plot {}", path.display()))?;
     }
     if let (Some(path), Some(policy)) = (&args.policy, study.policy()?) {
-        std::fs::write(path, policy.to_text()?)
+        write_policy(path, &policy.to_text()?)
             .with_context(|| format!("cannot write --policy {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
