@@ -60,7 +60,8 @@ impl Shown {
         *self = match session.register_file(file, facts) {
             Ok(registered) => Self::Yes(registered),
             // There may be an engine later, or another load for which its policy has it read the file.
-            Err(Errno::NOTCONN | Errno::AGAIN) => Self::No,
+            // Or room, once others are not sent from any more.
+            Err(Errno::NOTCONN | Errno::AGAIN | Errno::MFILE) => Self::No,
             Err(_) => Self::Refused,
         };
     }
@@ -114,7 +115,12 @@ impl File {
         more: bool,
     ) -> Option<Result<usize, Errno>> {
         let mut shown = self.shown();
-        if matches!(*shown, Shown::No) {
+        let is_due = match &*shown {
+            Shown::No => true,
+            Shown::Yes(file) => file.is_due(),
+            Shown::Refused => false,
+        };
+        if is_due {
             shown.show(&self.session, self.file.as_fd(), facts);
         }
         let Shown::Yes(file) = &*shown else {

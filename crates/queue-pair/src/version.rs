@@ -24,10 +24,11 @@ impl Versions {
     /// 8 sends from files, 9 has SYNs that ask for Fast Open and wait for nothing, or no longer, 10 says what
     /// has left, 11 says who of several processes reports an error,
     /// and what O_NONBLOCK is for all of them, 12 by which doorbell new connections are heard of, 13 has questions about
-    /// connections that are being opened, 14 pins listeners to the engine.
+    /// connections that are being opened, 14 pins listeners to the engine,
+    /// 15 says of files that a policy decides about them.
     pub const SPOKEN: Self = Self {
         oldest: 6,
-        newest: 14,
+        newest: 15,
     };
 
     /// The version that both sides speak from now on: the newest that each has. `None`: there is none.

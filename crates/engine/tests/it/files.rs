@@ -65,7 +65,7 @@ impl Drop for OnDisk {
 fn show(world: &mut World, host: &mut Host, file: impl Into<OwnedFd>) -> Result<u16, Errno> {
     let fds: Fds = [file.into()].into_iter().collect();
     match world.request(host, &Request::File, fds).0 {
-        Reply::File { file } => Ok(file),
+        Reply::File { file, .. } => Ok(file),
         Reply::Error { errno, .. } => Err(Errno::from_raw_os_error(errno)),
         other => panic!("{other:?}"),
     }

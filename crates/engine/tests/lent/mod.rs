@@ -163,7 +163,7 @@ fn show(world: &mut World, host: &mut Host, file: File) -> Option<u16> {
     host.channel.send(&Request::File, fds).ok()?;
     world.attend();
     match host.channel.try_receive::<Reply>() {
-        Ok(Some((Reply::File { file }, _))) => Some(file),
+        Ok(Some((Reply::File { file, .. }, _))) => Some(file),
         _ => None,
     }
 }

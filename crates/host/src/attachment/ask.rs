@@ -182,7 +182,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                         });
                     }
                 }
-                Reply::File { file } => self.post_surely(Submission::ForgetFile { file }),
+                Reply::File { file, .. } => self.post_surely(Submission::ForgetFile { file }),
                 Reply::Claimed { conn, .. } => self.post_surely(Submission::Close {
                     conn,
                     abort: false,

@@ -28,6 +28,9 @@ const KEPT_NS: u64 = 5_000_000_000;
 const SWEPT_NS: u64 = 1_000_000_000;
 /// How long no file is shown that the engine did not take.
 const REFUSED_NS: u64 = 10_000_000_000;
+/// How long a file that the engine took by its policy is sent from without being shown anew: by then the load, or the
+/// policy, may be another one.
+const GRANTED_NS: u64 = 10_000_000_000;
 /// Files that are remembered, those that the engine did not take included.
 const MOST: usize = 1024;
 
@@ -38,6 +41,8 @@ type Place = (u64, u64);
 #[derive(Debug, Default)]
 pub(super) struct Files {
     known: HashMap<Place, Known>,
+    /// Names that were shown anew, or are the program's to read now, and are still used.
+    retired: Vec<(u16, Arc<Run>)>,
     /// When it was last looked which of them are used.
     swept_ns: u64,
 }
@@ -51,6 +56,8 @@ enum Known {
         uses: Arc<Run>,
         /// When it was last asked for, or seen to be used.
         used_ns: u64,
+        /// When it is shown anew, if the engine took it by its policy.
+        again_ns: Option<u64>,
     },
     /// The engine did not take it.
     Refused { errno: Errno, until_ns: u64 },
@@ -73,33 +80,97 @@ pub struct RegisteredFile {
     attachment: u32,
     pub(crate) name: u16,
     pub(crate) uses: Arc<Run>,
+    /// When the engine is to be asked anew, if it took it by its policy.
+    again_ns: Option<u64>,
 }
 
+/// A name of the engine's, who uses it, and when it is shown anew.
+type Found = (u16, Arc<Run>, Option<u64>);
+
 impl Files {
-    fn find(&mut self, place: Place, now: u64) -> Option<Result<(u16, Arc<Run>), Errno>> {
+    fn find(&mut self, place: Place, now: u64) -> Option<Result<Found, Errno>> {
         match self.known.get_mut(&place)? {
             Known::Seen { .. } => None,
             Known::Shown {
                 name,
                 uses,
                 used_ns,
+                again_ns,
             } => {
+                if again_ns.is_some_and(|again| again <= now) {
+                    return None;
+                }
                 *used_ns = now;
-                Some(Ok((*name, Arc::clone(uses))))
+                Some(Ok((*name, Arc::clone(uses), *again_ns)))
             }
             Known::Refused { errno, until_ns } => (now < *until_ns).then_some(Err(*errno)),
         }
+    }
+
+    /// What the engine has said of a file that may have been shown before. It goes on with that one unless its policy
+    /// is against it: that it has no room for another name now is nothing against the one that it has.
+    fn learn(&mut self, place: Place, answer: Result<(u16, bool), Errno>, now: u64) {
+        let known = match answer {
+            Ok((name, by_policy)) => Known::Shown {
+                name,
+                uses: Arc::new(Run::NONE),
+                used_ns: now,
+                again_ns: by_policy.then_some(now + GRANTED_NS),
+            },
+            Err(errno) => {
+                if let Some(Known::Shown { again_ns, .. }) = self.known.get_mut(&place)
+                    && errno != Errno::AGAIN
+                {
+                    *again_ns = Some(now + GRANTED_NS);
+                    return;
+                }
+                Known::Refused {
+                    errno,
+                    until_ns: now + REFUSED_NS,
+                }
+            }
+        };
+        if let Some(Known::Shown { name, uses, .. }) = self.known.insert(place, known) {
+            self.retired.push((name, uses));
+        }
+    }
+
+    /// Whether there is room for one more, if need be in place of the file that the policy leaves to the program and
+    /// that is asked about next.
+    fn has_room(&mut self) -> bool {
+        if self.known.len() < MOST {
+            return true;
+        }
+        let left = self.known.iter().filter_map(|(place, known)| match known {
+            Known::Refused { errno, until_ns } if *errno == Errno::AGAIN => {
+                Some((*until_ns, *place))
+            }
+            _ => None,
+        });
+        let Some((_, place)) = left.min() else {
+            return false;
+        };
+        self.known.remove(&place);
+        true
     }
 
     /// Takes out what is not needed any more; names of the engine's.
     fn sweep(&mut self, now: u64) -> Vec<u16> {
         self.swept_ns = now;
         let mut names = Vec::new();
+        self.retired.retain(|(name, uses)| {
+            let used = Arc::strong_count(uses) > 1;
+            if !used {
+                names.push(*name);
+            }
+            used
+        });
         self.known.retain(|_, known| match known {
             Known::Shown {
                 name,
                 uses,
                 used_ns,
+                ..
             } => {
                 if Arc::strong_count(uses) > 1 {
                     *used_ns = now;
@@ -118,7 +189,7 @@ impl Files {
 
     fn has_shown(&self) -> bool {
         let mut all = self.known.values();
-        all.any(|known| matches!(known, Known::Shown { .. }))
+        !self.retired.is_empty() || all.any(|known| matches!(known, Known::Shown { .. }))
     }
 }
 
@@ -143,10 +214,11 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         }
         let place = (facts.st_dev, facts.st_ino);
         let now = monotonic_ns();
-        let registered = |(name, uses)| RegisteredFile {
+        let registered = |(name, uses, again_ns)| RegisteredFile {
             attachment: self.number,
             name,
             uses,
+            again_ns,
         };
         if let Some(known) = lock(&self.files).find(place, now) {
             return known.map(registered);
@@ -155,8 +227,12 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         {
             let mut files = lock(&self.files);
             let seen = files.known.get(&place);
-            let again = matches!(seen, Some(Known::Seen { at_ns }) if now - at_ns < KEPT_NS);
-            if files.known.len() >= MOST && !again {
+            let again = match seen {
+                Some(Known::Seen { at_ns }) => now - at_ns < KEPT_NS,
+                Some(Known::Shown { .. }) => true,
+                _ => false,
+            };
+            if !again && !files.has_room() {
                 return Err(Errno::MFILE);
             }
             if worth == Worth::ShownIfSeen && !again {
@@ -166,37 +242,29 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         }
         let shown = self.show_file(file);
         let mut files = lock(&self.files);
-        let known = match shown {
-            Ok(name) => {
+        match shown {
+            Ok((name, _)) => {
                 if let Some(Ok(first)) = files.find(place, now) {
                     // Another thread was faster.
                     drop(files);
                     self.post_surely(Submission::ForgetFile { file: name });
                     return Ok(registered(first));
                 }
-                Known::Shown {
-                    name,
-                    uses: Arc::new(Run::NONE),
-                    used_ns: now,
-                }
             }
             // It says nothing of the file.
             Err(Errno::TIMEDOUT | Errno::CONNRESET) => return Err(Errno::OPNOTSUPP),
-            Err(errno) => Known::Refused {
-                errno,
-                until_ns: now + REFUSED_NS,
-            },
-        };
-        files.known.insert(place, known);
+            Err(_) => {}
+        }
+        files.learn(place, shown, now);
         let found = files.find(place, now);
         found.unwrap_or(Err(Errno::OPNOTSUPP)).map(registered)
     }
 
-    fn show_file(&self, file: BorrowedFd<'_>) -> Result<u16, Errno> {
+    fn show_file(&self, file: BorrowedFd<'_>) -> Result<(u16, bool), Errno> {
         let mut fds = Fds::new();
         fds.push(rustix::io::fcntl_dupfd_cloexec(file, 0)?);
         match self.request(&Request::File, fds, RUNS_WITHIN)? {
-            (Reply::File { file }, _) => Ok(file),
+            (Reply::File { file, by_policy }, _) => Ok((file, by_policy)),
             _ => Err(Errno::PROTO),
         }
     }
@@ -205,7 +273,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// others.
     pub(super) fn forget_files(&self) -> Option<Duration> {
         let mut files = lock(&self.files);
-        if files.known.is_empty() {
+        if files.known.is_empty() && files.retired.is_empty() {
             return None;
         }
         let now = monotonic_ns();
@@ -227,6 +295,12 @@ impl RegisteredFile {
     pub(crate) fn is_of<C: Connection<Attachment<C>>>(&self, attachment: &Attachment<C>) -> bool {
         self.attachment == attachment.number
     }
+
+    /// Whether it is time to [show](crate::Session::register_file) it anew: the engine took it by its policy, some
+    /// seconds ago.
+    pub fn is_due(&self) -> bool {
+        self.again_ns.is_some_and(|again| again <= monotonic_ns())
+    }
 }
 
 #[cfg(test)]
@@ -240,6 +314,7 @@ mod tests {
             name,
             uses: Arc::new(Run::NONE),
             used_ns: 0,
+            again_ns: None,
         };
         files.known.insert((1, 1), shown(7));
         files.known.insert((1, 2), shown(8));
@@ -253,7 +328,7 @@ mod tests {
         let again = files.find((1, 3), REFUSED_NS).is_none();
         assert!(again, "it is tried again");
         assert!(files.sweep(KEPT_NS - 1).is_empty());
-        let (name, uses) = files.find((1, 1), KEPT_NS).expect("known").expect("shown");
+        let (name, uses, _) = files.find((1, 1), KEPT_NS).expect("known").expect("shown");
         assert_eq!(name, 7);
         // The one is in use, the other one is not.
         assert_eq!(files.sweep(2 * KEPT_NS), [8]);
@@ -262,5 +337,59 @@ mod tests {
         assert!(files.sweep(3 * KEPT_NS - 1).is_empty());
         assert_eq!(files.sweep(3 * KEPT_NS), [7]);
         assert!(!files.has_shown());
+    }
+
+    #[test]
+    fn what_was_taken_by_a_policy_is_shown_anew_and_its_name_kept_while_it_is_used() {
+        let mut files = Files::default();
+        let place = (1, 1);
+        files.learn(place, Ok((7, true)), 0);
+        let (name, uses, again) = files
+            .find(place, GRANTED_NS - 1)
+            .expect("known")
+            .expect("shown");
+        assert_eq!((name, again), (7, Some(GRANTED_NS)));
+        assert!(files.find(place, GRANTED_NS).is_none(), "it is asked about");
+        // No room for a second name says nothing of the first.
+        files.learn(place, Err(Errno::MFILE), GRANTED_NS);
+        assert!(
+            files
+                .find(place, GRANTED_NS)
+                .is_some_and(|found| found.is_ok())
+        );
+        files.learn(place, Err(Errno::AGAIN), 2 * GRANTED_NS);
+        let found = files.find(place, 2 * GRANTED_NS).map(Result::err);
+        assert_eq!(found, Some(Some(Errno::AGAIN)));
+        assert!(files.sweep(2 * GRANTED_NS).is_empty(), "it is sent from");
+        assert!(files.has_shown());
+        drop(uses);
+        assert_eq!(files.sweep(2 * GRANTED_NS), [7]);
+        // Without a policy nothing is asked twice.
+        files.learn(place, Ok((8, false)), 3 * GRANTED_NS);
+        files.learn(place, Ok((9, true)), 3 * GRANTED_NS);
+        assert_eq!(files.sweep(3 * GRANTED_NS), [8], "one name at a time");
+    }
+
+    #[test]
+    fn files_that_a_policy_leaves_take_no_room_of_others() {
+        let mut files = Files::default();
+        for number in 0..MOST as u64 {
+            let errno = if number < 2 {
+                Errno::AGAIN
+            } else {
+                Errno::ACCESS
+            };
+            assert!(files.has_room());
+            files.learn((1, number), Err(errno), number);
+        }
+        assert!(files.has_room());
+        assert!(
+            !files.known.contains_key(&(1, 0)),
+            "the one that is asked about next"
+        );
+        files.learn((2, 0), Ok((7, false)), 0);
+        assert!(files.has_room());
+        files.learn((2, 1), Ok((8, false)), 0);
+        assert!(!files.has_room(), "what was refused for good stays");
     }
 }

@@ -323,7 +323,10 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
             errno: Errno::AGAIN.raw_os_error(),
             message: "the policy leaves it to the program".to_owned(),
         },
-        Request::File => Reply::File { file: 5 },
+        Request::File => Reply::File {
+            file: 5,
+            by_policy: false,
+        },
         Request::Report { .. } | Request::LastWords(_) => return None,
         Request::Unlisten { .. }
         | Request::Settle

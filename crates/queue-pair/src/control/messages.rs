@@ -272,6 +272,9 @@ pub enum Reply {
         /// Names it in this session from now on, until it is
         /// [forgotten](crate::Submission::ForgetFile).
         file: u16,
+        /// A policy has decided that, for now: it is to be shown anew after some seconds. Since version 15.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        by_policy: bool,
     },
     /// The facts of a connection.
     Info(Box<ConnInfo>),

@@ -44,8 +44,8 @@ pub struct ByPolicy {
     /// The same in the busiest of the last ten.
     pub peak: Option<u64>,
     /// The sizes, first and last in bytes, of files that the engine takes at the load that there is, to read them
-    /// itself; not given while that is not known. What it has taken before it goes on reading. The program
-    /// reads the others.
+    /// itself; not given while that is not known. What it has taken before it reads for ten seconds more at
+    /// most. The program reads the others.
     pub reads: Option<Vec<(u64, u64)>>,
 }
 

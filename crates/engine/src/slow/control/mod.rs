@@ -68,6 +68,8 @@ pub struct Client {
     pub serial: u32,
     /// The session that it became.
     pub session: Option<SessionKey>,
+    /// The version of the protocol that it speaks, once it is to be one.
+    pub version: u32,
     /// The worker that this belongs to.
     pub home: WorkerId,
     /// It is that of a responder, whose program is called while it lasts.
@@ -123,7 +125,8 @@ pub enum Pending {
     /// To do something with this listener.
     Listener(u32),
     /// To send from this file. It is kept so that it is not closed by a worker that refuses it.
-    File(Arc<OpenFile>),
+    /// With whether a policy has decided that.
+    File(Arc<OpenFile>, bool),
     /// One more doorbell, to hear.
     Waker(OwnedFd),
     /// To fork.
@@ -413,6 +416,7 @@ impl Control {
             namespace,
             serial: self.serials,
             session: None,
+            version: 0,
             home: WorkerId::FIRST,
             responds: false,
             listens: Vec::new(),

@@ -170,7 +170,10 @@ impl Desk {
                 }
                 Reply::Done
             }
-            (Told::File(file), _) => Reply::File { file },
+            (Told::File(file), pending) => Reply::File {
+                file,
+                by_policy: matches!(pending, Pending::File(_, true)),
+            },
             (Told::Admitted(counts), _) => Reply::Admitted(counts),
             (Told::Done, Pending::Divert(now)) => {
                 match &now {
@@ -349,7 +352,7 @@ fn why(pending: &Pending, refused: Refused) -> Refusal {
         Pending::Unlisten(listener) | Pending::Listener(listener) => {
             format!("listener {listener} is not yours")
         }
-        Pending::File(_) => "no further file".to_owned(),
+        Pending::File(..) => "no further file".to_owned(),
         Pending::Waker(_) => "no further waker".to_owned(),
         Pending::Fork { .. } => "the fork cannot be followed".to_owned(),
         Pending::Local => "nothing on the engine listens there".to_owned(),

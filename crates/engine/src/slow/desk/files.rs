@@ -22,6 +22,9 @@ use crate::stats::Drop;
 /// Of what the engine may have open, one in so many may be such a file.
 const OF_DESCRIPTORS: u64 = 4;
 
+/// The first version of the protocol in which a host shows anew what a policy has decided about.
+const POLICED_SINCE: u32 = 15;
+
 /// Where the files of each user count: as often as the place is held beside this.
 #[derive(Debug, Default)]
 pub(super) struct Places(HashMap<u32, Arc<u32>>);
@@ -70,18 +73,23 @@ impl Errand for FetchOf {
 }
 
 impl Desk {
-    /// The file that a program shows, open for the engine.
+    /// The file that a program shows, open for the engine, and whether a policy has decided that.
     pub(super) fn file_shown(
         &mut self,
         slot: u32,
         fds: &[OwnedFd],
-    ) -> Result<Arc<OpenFile>, Refusal> {
+    ) -> Result<(Arc<OpenFile>, bool), Refusal> {
         let Some(shown) = fds.last() else {
             return Err((Errno::INVAL, "send the file along".to_owned()));
         };
         let client = self.control.client(slot);
         let (uid, listens) = client.map_or_else(Default::default, |client| {
-            (client.uid, client.listens.clone())
+            // Others would not ask again when the load has changed.
+            let listens = match client.version < POLICED_SINCE {
+                true => Vec::new(),
+                false => client.listens.clone(),
+            };
+            (client.uid, listens)
         });
         let may_open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / OF_DESCRIPTORS;
         let limit = u64::from(self.facts.limits.files).min(may_open);
@@ -98,12 +106,14 @@ impl Desk {
         let opened = open_shown(shown.as_fd());
         let opened = opened.map_err(|unfit| (unfit.errno(), unfit.to_string()))?;
         // Memory that a program has registered is not to be copied, whatever its size.
+        let mut by_policy = false;
         if !opened.is_memory {
             let facts = fstat(&opened.file).map_err(|errno| (errno, "no such file".to_owned()))?;
-            self.let_read(u64::try_from(facts.st_size).unwrap_or(0), &listens)?;
+            by_policy = self.let_read(u64::try_from(facts.st_size).unwrap_or(0), &listens)?;
         }
         let file = OpenFile::new(opened.file, opened.is_memory, place);
-        Ok(Arc::new(file.closed_by(self.closing.of_files())))
+        let file = file.closed_by(self.closing.of_files());
+        Ok((Arc::new(file), by_policy))
     }
 
     /// Part of a file is to be brought into memory.

@@ -1,9 +1,8 @@
 //! Who reads a file that a program names: the engine, into what leaves, or the program, which copies it. A policy
 //! decides that by the file's size and the load that there is.
 //!
-//! What the engine has taken it reads until the program lets go of it, some seconds after it was last sent from; a
-//! program that was told to read a file itself asks again after ten. So nothing changes from one send to the next, and
-//! nothing at all for a file that is sent from all the time.
+//! A program shows a file anew ten seconds after that was decided, however it was: so nothing changes from one send to
+//! the next, and a file that is sent from all the time follows the load, too.
 
 use std::net::SocketAddr;
 
@@ -22,25 +21,26 @@ pub(super) struct Readers {
 }
 
 impl Desk {
-    /// Refuses a file of so many bytes that the policy leaves to its program, which listens there.
+    /// Refuses a file of so many bytes that the policy leaves to its program, which listens there. True: it is the
+    /// policy's to decide about, now and again in some seconds.
     pub(super) fn let_read(
         &mut self,
         bytes: u64,
         listens: &[(u32, SocketAddr)],
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         // The policy is of servers that are placed by it, and of nobody else.
         if !listens
             .iter()
             .any(|(_, local)| self.placing.governs(*local))
         {
-            return Ok(());
+            return Ok(false);
         }
         match self.placing.leaves(bytes) {
             // Without a policy, and while nothing is known, the engine reads what it can.
-            None => Ok(()),
+            None => Ok(true),
             Some((false, _)) => {
                 self.readers.engine += 1;
-                Ok(())
+                Ok(true)
             }
             Some((true, load)) => {
                 self.readers.program += 1;

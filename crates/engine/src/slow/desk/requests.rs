@@ -230,8 +230,8 @@ impl Desk {
             }
             Request::File => {
                 self.session_of(slot)?;
-                let file = self.file_shown(slot, fds)?;
-                (Ask::File(Arc::clone(&file)), Pending::File(file))
+                let (file, by_policy) = self.file_shown(slot, fds)?;
+                (Ask::File(Arc::clone(&file)), Pending::File(file, by_policy))
             }
             Request::Local { remote } => {
                 self.session_of(slot)?;
@@ -493,6 +493,7 @@ impl Desk {
         if let Some(client) = self.control.client(key.slot) {
             client.listens = listens.unwrap_or_default();
             client.home = home;
+            client.version = version;
         }
         if let Some(token) = fork_token {
             self.control.forget_lifeline(token);

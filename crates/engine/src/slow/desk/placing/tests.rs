@@ -231,7 +231,7 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
     told(&mut fast);
     let here = [(7, local(80))];
     let dwell = DWELL_NS / LOOK_NS;
-    assert_eq!(desk.let_read(9, &here), Ok(()), "nothing is known yet");
+    assert_eq!(desk.let_read(9, &here), Ok(true), "nothing is known yet");
     let placed = desk.placed(local(80)).expect("shared");
     let unknown = ByPolicy {
         from: Some(100),
@@ -261,7 +261,7 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
         message.contains("1024 bytes") && message.contains("40 requests"),
         "{message}"
     );
-    assert_eq!(desk.let_read(1025, &here), Ok(()));
+    assert_eq!(desk.let_read(1025, &here), Ok(true));
 
     pass(&mut desk, &loads, &mut now, 2 * dwell, 100);
     assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
@@ -287,7 +287,7 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
     // Who listens nowhere else is no load.
     desk.listens_no_longer(WorkerId::FIRST, local(80));
     pass(&mut desk, &loads, &mut now, 1, 100);
-    assert_eq!(desk.let_read(9, &here), Ok(()));
+    assert_eq!(desk.let_read(9, &here), Ok(false));
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn files_of_who_is_not_placed_by_the_policy_are_not_its() {
     let others: [&[(u32, SocketAddr)]; 3] =
         [&[], &[(1, local(81))], &[(1, local(81)), (2, local(82))]];
     for listens in others {
-        assert_eq!(desk.let_read(9, listens), Ok(()));
+        assert_eq!(desk.let_read(9, listens), Ok(false));
     }
     assert_eq!(desk.readers, Readers::default());
     let both = [(1, local(81)), (2, local(80))];
