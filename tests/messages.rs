@@ -235,6 +235,20 @@ fn a_configuration_is_checked_without_starting_anything() {
         said,
         "ok: engine web on lo, control socket /run/outboard/web.sock\n"
     );
+    // A policy that nobody follows is no reason not to start.
+    let policy = path.with_extension("json");
+    let band = "{ \"offload_from_rate\": null, \"offload_below_rate\": null }";
+    let text =
+        format!("{{ \"version\": 2, \"connections\": {band}, \"rules\": [], \"above\": {band} }}");
+    std::fs::write(&policy, text).expect("a file");
+    let text = format!("interface = \"lo\"\npolicy = \"{}\"\n", policy.display());
+    let mut kernels = check(&text);
+    let output = kernels.args(["--placement", "kernel"]).output();
+    let output = output.expect("it runs");
+    let warned = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{output:?}");
+    assert!(warned.starts_with("warning: policy: "), "{warned}");
+    std::fs::remove_file(policy).expect("it is there");
     for (text, part) in [
         ("", "name the interface"),
         (

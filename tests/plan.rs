@@ -84,7 +84,13 @@ fn csv_has_a_line_for_each_load_system_and_class() {
 #[test]
 fn a_file_with_classes_gives_a_placement_a_picture_and_a_policy() {
     let scratch = Scratch::new("file");
-    let (svg, json) = (scratch.path("plan.svg"), scratch.path("policy.json"));
+    let (svg, json) = (
+        scratch.path("plan.svg"),
+        scratch.file("policy.json", "before"),
+    );
+    // Whoever reads the one that was there goes on reading that.
+    let before = scratch.path("before.json");
+    std::fs::hard_link(&json, &before).unwrap();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plan.toml");
     let text = says(&[
         "--from",
@@ -106,6 +112,7 @@ fn a_file_with_classes_gives_a_placement_a_picture_and_a_policy() {
             "offloaded large:",
         ],
     );
+    assert_eq!(std::fs::read_to_string(before).unwrap(), "before");
     let written = std::fs::read_to_string(json).unwrap();
     let policy: Value = serde_json::from_str(&written).unwrap();
     assert_eq!(policy["rules"][0]["up_to_bytes"], 1024);
