@@ -14,6 +14,7 @@ mod fast_open;
 mod files;
 mod flooded;
 mod forks;
+mod governed;
 mod halves;
 mod hostile;
 mod kernel_sockets;
