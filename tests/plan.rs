@@ -113,7 +113,13 @@ fn a_file_with_classes_gives_a_placement_a_picture_and_a_policy() {
         ],
     );
     assert_eq!(std::fs::read_to_string(before).unwrap(), "before");
-    let written = std::fs::read_to_string(json).unwrap();
+    let written = std::fs::read_to_string(&json).unwrap();
+    // What is only another name for it stays one.
+    let name = scratch.path("name.json");
+    std::os::unix::fs::symlink(&json, &name).unwrap();
+    says(&["--from", example.to_str().unwrap(), "--policy", &name]);
+    assert!(Path::new(&name).is_symlink());
+    assert_eq!(std::fs::read_to_string(&json).unwrap(), written);
     let policy: Value = serde_json::from_str(&written).unwrap();
     assert_eq!(policy["rules"][0]["up_to_bytes"], 1024);
     assert_eq!(policy["rules"][0]["offload_from_rate"], Value::Null);

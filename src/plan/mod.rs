@@ -172,8 +172,9 @@ impl Args {
 
 /// Writes a policy such that an engine that reads it meanwhile has the one before, or this one.
 fn write_policy(path: &Path, text: &str) -> std::io::Result<()> {
-    match std::fs::metadata(path) {
-        // A terminal or a pipe is written to, and not replaced.
+    match std::fs::symlink_metadata(path) {
+        // A terminal or a pipe is written to, and not replaced; nor is what has another name for it, such as
+        // /dev/stdout.
         Ok(there) if !there.is_file() => std::fs::write(path, text),
         _ => crate::whole_file::write(path, text),
     }
