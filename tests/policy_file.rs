@@ -180,13 +180,16 @@ fn a_policy_says_whose_connections_are_and_who_reads_files() {
     let rows = stage.told("ss", &["-lni"]);
     assert!(rows.contains("placed:kernel "), "{rows}");
 
-    // The first connection is the engine's, and stays there. Whoever names a file there is told who reads it.
-    let (before, by) = (stage.counted("policy_files", "program"), "policy_files");
-    fetch(&mut first, FURTHER);
+    // The first connection is the engine's, and stays there. Whoever names a file there is told who reads it, and
+    // what was read by the engine while nothing was known is asked about anew.
+    let (is_disk, by) = (on_disk(&stage.site), "policy_files");
+    stage.awaited("what is short is the program's", |stage| {
+        fetch(&mut first, SHORT);
+        std::thread::sleep(Duration::from_millis(100));
+        !is_disk || stage.counted(by, "program") > 0.0
+    });
     fetch(&mut first, LONG);
-    let is_disk = on_disk(&stage.site);
     if is_disk {
-        assert_eq!(stage.counted(by, "program"), before + 1.0);
         assert_eq!(stage.counted(by, "engine"), 1.0);
     } else {
         let said = "SKIPPED (needs a disk below /var/tmp): who reads files\n";
@@ -259,6 +262,26 @@ fn a_policy_says_whose_connections_are_and_who_reads_files() {
         std::thread::sleep(Duration::from_millis(100));
         !is_disk || stage.counted(by, "engine") > before
     });
+
+    // It is sent from all the time, and another policy changes what becomes of it all the same.
+    stage
+        .write_policy(&POLICY.replace("\"offload_from_rate\": 0.0", "\"offload_from_rate\": null"));
+    assert_eq!(stage.told("reload", &[]), "changed: policy\n");
+    assert!(stage.explained().contains(" and takes no files"));
+    let before = stage.counted(by, "program");
+    stage.awaited("the program reads all files", |stage| {
+        fetch(&mut first, FURTHER);
+        std::thread::sleep(Duration::from_millis(100));
+        !is_disk || stage.counted(by, "program") > before
+    });
+    let read = stage.counted(by, "engine");
+    fetch(&mut first, FURTHER);
+    fetch(&mut first, LONG);
+    assert_eq!(
+        stage.counted(by, "engine"),
+        read,
+        "the engine takes none any more"
+    );
 
     drop(first);
     let site = stage.site.clone();

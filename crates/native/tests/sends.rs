@@ -6,7 +6,8 @@ mod fake_engine;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, HANG};
 use native::{Back, Context, Errno, Event, Handle, Kind, Mode, Piece, Queue};
@@ -338,24 +339,65 @@ fn a_send_can_come_back_when_it_has_left_the_kernel() {
     assert!(back.is_sorted() && back.iter().all(|(_, error)| *error == 0));
 }
 
-#[test]
-fn a_file_that_the_policy_leaves_is_read_here_and_not_asked_about_at_each_send() {
-    let (engine, context, mut queue, handle, _) = at_the_engine();
-    engine.lock().leaves_files = true;
-    let path = std::env::temp_dir().join(format!("outboard-left-{}", std::process::id()));
-    std::fs::write(&path, [7; 3000]).unwrap();
+/// A file of so many bytes, which nobody else has.
+fn file(context: &Context, len: usize) -> native::File {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("outboard-sends-{}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, vec![7; len]).unwrap();
     let file = context.file(std::fs::File::open(&path).unwrap().into());
     std::fs::remove_file(&path).unwrap();
-    for _ in 0..3 {
-        assert_eq!(
-            queue.send_registered_file(handle, &file, 0, 1000, false, Back::Never),
-            Ok(1000)
-        );
-    }
-    assert!(!file.is_offloaded());
+    file
+}
+
+/// How often the engine was shown a file.
+fn shown(engine: &FakeEngine) -> usize {
+    let asked = |it: &&Request| matches!(it, Request::File);
+    engine.lock().requests.iter().filter(asked).count()
+}
+
+#[test]
+fn files_that_the_policy_leaves_are_read_here_and_not_asked_about_one_by_one() {
+    let (engine, context, mut queue, handle, _) = at_the_engine();
+    engine.lock().leaves_files = true;
+    let [left, other, longer] = [3000, 4000, 5001].map(|len| file(&context, len));
+    let mut send = |file| {
+        let sent = queue.send_registered_file(handle, file, 0, 1000, false, Back::Never);
+        assert_eq!(sent, Ok(1000));
+    };
+    (0..3).for_each(|_| send(&left));
+    send(&other);
+    assert!(!left.is_offloaded() && !other.is_offloaded());
     let sent = engine.host(|host| host.submissions());
     let by_engine = |it: &Submission| matches!(it, Submission::SendFile { .. });
     assert!(!sent.iter().any(by_engine), "{sent:?}");
-    let asked = |it: &&Request| matches!(it, Request::File);
-    assert_eq!(engine.lock().requests.iter().filter(asked).count(), 1);
+    assert_eq!(shown(&engine), 1, "it has said so of both");
+    // Of one that is longer nothing is known.
+    engine.lock().leaves_files = false;
+    send(&longer);
+    assert!(longer.is_offloaded());
+    assert_eq!(shown(&engine), 2);
+    let sent = engine.host(|host| host.submissions());
+    assert!(sent.iter().any(by_engine), "{sent:?}");
+}
+
+#[test]
+fn a_file_for_which_there_was_no_room_is_read_here_and_shown_again_later() {
+    let (engine, context, mut queue, handle, _) = at_the_engine();
+    engine.lock().full = true;
+    let file = file(&context, 3000);
+    let mut send = || queue.send_registered_file(handle, &file, 0, 1000, false, Back::Never);
+    assert_eq!((send(), send()), (Ok(1000), Ok(1000)));
+    assert!(!file.is_offloaded());
+    assert_eq!(shown(&engine), 1, "not at each send");
+    engine.lock().full = false;
+    let begin = Instant::now();
+    while !file.is_offloaded() {
+        assert!(begin.elapsed() < HANG, "it was given up");
+        std::thread::sleep(Duration::from_millis(250));
+        // Nobody acknowledges: what is not offloaded finds no room any more, and may not.
+        let _ = send();
+    }
+    assert_eq!(shown(&engine), 2);
 }

@@ -126,6 +126,22 @@ impl Policy {
         ranges
     }
 
+    /// The first and the last of the sizes around this one that go, or do not go, to the engine as it does at this
+    /// load.
+    pub fn sizes_like(&self, bytes: u64, rate: f64) -> (u64, u64) {
+        let mut low = 0;
+        for (first, last) in self.sizes(rate) {
+            if bytes < first {
+                return (low, first - 1);
+            }
+            if bytes <= last {
+                return (first, last);
+            }
+            low = last + 1;
+        }
+        (low, u64::MAX)
+    }
+
     /// When connections go to the engine.
     pub fn connections(&self) -> Band {
         self.connections

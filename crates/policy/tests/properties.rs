@@ -57,6 +57,11 @@ proptest! {
         for bytes in near.chain(others).chain([0, u64::MAX]) {
             let within = ranges.iter().any(|(first, last)| (*first..=*last).contains(&bytes));
             prop_assert_eq!(within, policy.offload(bytes, rate), "{} bytes", bytes);
+            let (first, last) = policy.sizes_like(bytes, rate);
+            prop_assert!((first..=last).contains(&bytes));
+            prop_assert!([first, last].iter().all(|edge| policy.offload(*edge, rate) == within));
+            let beyond = [first.checked_sub(1), last.checked_add(1)];
+            prop_assert!(beyond.iter().flatten().all(|other| policy.offload(*other, rate) != within));
         }
     }
 

@@ -3,6 +3,7 @@
 //! So it does not matter through which descriptor, or how often, the program opens it.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,8 +44,27 @@ pub(super) struct Files {
     known: HashMap<Place, Known>,
     /// Names that were shown anew, or are the program's to read now, and are still used.
     retired: Vec<(u16, Arc<Run>)>,
+    /// Those that the engine's policy leaves to the program, without asking for each.
+    left: Option<Left>,
     /// When it was last looked which of them are used.
     swept_ns: u64,
+}
+
+/// Files of these sizes, the first and the last, are the program's to read. Those of other devices may be no files
+/// that a policy decides about.
+#[derive(Debug)]
+struct Left {
+    device: u64,
+    sizes: RangeInclusive<u64>,
+    until_ns: u64,
+}
+
+/// What the engine says of a file that it is shown.
+enum Answer {
+    /// It has it, by this name, and whether its policy has decided that.
+    Taken(u16, bool),
+    /// Its policy leaves it to the program, and all of these sizes.
+    Left(RangeInclusive<u64>),
 }
 
 #[derive(Debug)]
@@ -107,6 +127,24 @@ impl Files {
         }
     }
 
+    /// Whether the engine need not be asked about a file of this size that it does not have.
+    fn is_left(&self, place: Place, size: u64, now: u64) -> bool {
+        let covers = |left: &Left| {
+            left.device == place.0 && now < left.until_ns && left.sizes.contains(&size)
+        };
+        !self.is_shown(place) && self.left.as_ref().is_some_and(covers)
+    }
+
+    /// The engine leaves a file to the program, and with it those of these sizes.
+    fn leave(&mut self, place: Place, sizes: RangeInclusive<u64>, now: u64) {
+        self.left = Some(Left {
+            device: place.0,
+            sizes,
+            until_ns: now + REFUSED_NS,
+        });
+        self.learn(place, Err(Errno::AGAIN), now);
+    }
+
     /// What the engine has said of a file that may have been shown before. It goes on with that one unless its policy
     /// is against it: that it has no room for another name now is nothing against the one that it has.
     fn learn(&mut self, place: Place, answer: Result<(u16, bool), Errno>, now: u64) {
@@ -122,6 +160,10 @@ impl Files {
                     && errno != Errno::AGAIN
                 {
                     *again_ns = Some(now + GRANTED_NS);
+                    return;
+                }
+                // That says nothing of the file.
+                if matches!(errno, Errno::TIMEDOUT | Errno::CONNRESET) {
                     return;
                 }
                 Known::Refused {
@@ -187,6 +229,10 @@ impl Files {
         names
     }
 
+    fn is_shown(&self, place: Place) -> bool {
+        matches!(self.known.get(&place), Some(Known::Shown { .. }))
+    }
+
     fn has_shown(&self) -> bool {
         let mut all = self.known.values();
         !self.retired.is_empty() || all.any(|known| matches!(known, Known::Shown { .. }))
@@ -220,8 +266,14 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             uses,
             again_ns,
         };
-        if let Some(known) = lock(&self.files).find(place, now) {
-            return known.map(registered);
+        {
+            let mut files = lock(&self.files);
+            if let Some(known) = files.find(place, now) {
+                return known.map(registered);
+            }
+            if files.is_left(place, u64::try_from(facts.st_size).unwrap_or(0), now) {
+                return Err(Errno::AGAIN);
+            }
         }
         self.forget_files();
         {
@@ -243,28 +295,28 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         let shown = self.show_file(file);
         let mut files = lock(&self.files);
         match shown {
-            Ok((name, _)) => {
+            Ok(Answer::Taken(name, by_policy)) => {
                 if let Some(Ok(first)) = files.find(place, now) {
                     // Another thread was faster.
                     drop(files);
                     self.post_surely(Submission::ForgetFile { file: name });
                     return Ok(registered(first));
                 }
+                files.learn(place, Ok((name, by_policy)), now);
             }
-            // It says nothing of the file.
-            Err(Errno::TIMEDOUT | Errno::CONNRESET) => return Err(Errno::OPNOTSUPP),
-            Err(_) => {}
+            Ok(Answer::Left(sizes)) => files.leave(place, sizes, now),
+            Err(errno) => files.learn(place, Err(errno), now),
         }
-        files.learn(place, shown, now);
         let found = files.find(place, now);
         found.unwrap_or(Err(Errno::OPNOTSUPP)).map(registered)
     }
 
-    fn show_file(&self, file: BorrowedFd<'_>) -> Result<(u16, bool), Errno> {
+    fn show_file(&self, file: BorrowedFd<'_>) -> Result<Answer, Errno> {
         let mut fds = Fds::new();
         fds.push(rustix::io::fcntl_dupfd_cloexec(file, 0)?);
         match self.request(&Request::File, fds, RUNS_WITHIN)? {
-            (Reply::File { file, by_policy }, _) => Ok((file, by_policy)),
+            (Reply::File { file, by_policy }, _) => Ok(Answer::Taken(file, by_policy)),
+            (Reply::Left { first, last }, _) => Ok(Answer::Left(first..=last)),
             _ => Err(Errno::PROTO),
         }
     }
@@ -357,6 +409,15 @@ mod tests {
                 .find(place, GRANTED_NS)
                 .is_some_and(|found| found.is_ok())
         );
+        // Nor does an engine that does not answer.
+        files.learn(place, Err(Errno::TIMEDOUT), 2 * GRANTED_NS);
+        assert!(
+            files
+                .find(place, 2 * GRANTED_NS)
+                .is_some_and(|found| found.is_ok())
+        );
+        files.learn((1, 2), Err(Errno::TIMEDOUT), 2 * GRANTED_NS);
+        assert!(files.find((1, 2), 2 * GRANTED_NS).is_none());
         files.learn(place, Err(Errno::AGAIN), 2 * GRANTED_NS);
         let found = files.find(place, 2 * GRANTED_NS).map(Result::err);
         assert_eq!(found, Some(Some(Errno::AGAIN)));
@@ -368,6 +429,24 @@ mod tests {
         files.learn(place, Ok((8, false)), 3 * GRANTED_NS);
         files.learn(place, Ok((9, true)), 3 * GRANTED_NS);
         assert_eq!(files.sweep(3 * GRANTED_NS), [8], "one name at a time");
+    }
+
+    #[test]
+    fn what_is_as_large_as_a_file_that_was_left_is_not_asked_about_for_a_while() {
+        let mut files = Files::default();
+        files.learn((1, 1), Ok((7, true)), 0);
+        files.leave((1, 2), 10..=20, 5);
+        assert!(files.is_left((1, 3), 10, 6) && files.is_left((1, 3), 20, 6));
+        assert!(!files.is_left((1, 3), 9, 6) && !files.is_left((1, 3), 21, 6));
+        assert!(!files.is_left((2, 3), 10, 6), "memory is on another device");
+        assert!(!files.is_left((1, 1), 10, 6), "the engine has it");
+        assert!(
+            !files.is_left((1, 3), 10, 5 + REFUSED_NS),
+            "it may be another load"
+        );
+        files.leave((1, 1), 10..=20, 6);
+        assert!(files.is_left((1, 1), 10, 7), "it has it no more");
+        assert_eq!(files.sweep(7), [7]);
     }
 
     #[test]

@@ -52,7 +52,9 @@ pub struct Inner {
     pub listening: Option<Refused>,
     /// The connection of a ticket, whichever is shown.
     pub ticketed: Option<ConnRef>,
-    /// Its policy leaves files to the program.
+    /// It has as many files as may be.
+    pub full: bool,
+    /// Its policy leaves files of 1000 to 5000 bytes to the program.
     pub leaves_files: bool,
 }
 
@@ -319,9 +321,13 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
             peer: PEER.parse().unwrap(),
             carried: Carried::default(),
         },
-        Request::File if inner.leaves_files => Reply::Error {
-            errno: Errno::AGAIN.raw_os_error(),
-            message: "the policy leaves it to the program".to_owned(),
+        Request::File if inner.full => Reply::Error {
+            errno: Errno::MFILE.raw_os_error(),
+            message: "as many files are sent from as may be".to_owned(),
+        },
+        Request::File if inner.leaves_files => Reply::Left {
+            first: 1000,
+            last: 5000,
         },
         Request::File => Reply::File {
             file: 5,

@@ -276,6 +276,14 @@ pub enum Reply {
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
         by_policy: bool,
     },
+    /// A policy leaves the file to the program, to read it itself, and with it all others of these sizes that are on
+    /// a disk: for some seconds none of them need be shown. Since version 15.
+    Left {
+        /// The least of them, in bytes.
+        first: u64,
+        /// The greatest.
+        last: u64,
+    },
     /// The facts of a connection.
     Info(Box<ConnInfo>),
     /// What the engine is.

@@ -3,7 +3,7 @@
 //!
 //! The kernel would do it by itself, but on the time of whoever reads: of the worker, in pieces as large as
 //! the disk's `read_ahead_kb` says. So the engine's files are opened such that the kernel does not
-//! ([`open_shown`](crate::slow::control::open_shown)), and it is done here, as the kernel does it: for a few
+//! ([`Shown::open`](crate::slow::control::Shown::open)), and it is done here, as the kernel does it: for a few
 //! readers of each file, whoever they are, by where in it they are.
 
 use core::ops::Range;

@@ -66,22 +66,24 @@ impl Unfit {
     }
 }
 
-/// A file to send from, open for the engine.
+/// A file that was shown, of which nothing is against it before it is opened.
 #[derive(Debug)]
-pub struct Opened {
-    /// It.
-    pub file: OwnedFd,
+pub struct Shown<'a> {
+    fd: BorrowedFd<'a>,
     /// It is a memory file, which is read by calls that may wait.
     pub is_memory: bool,
+    /// Its size.
+    pub bytes: u64,
 }
 
-/// Opens a file that was shown once more, if it is one to send from.
+/// Looks at a file that was shown.
 ///
 /// # Errors
-/// It is not.
-pub fn open_shown(shown: BorrowedFd<'_>) -> Result<Opened, Unfit> {
+/// It is none to send from.
+pub fn look_at(shown: BorrowedFd<'_>) -> Result<Shown<'_>, Unfit> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let facts = statx(shown, c"", flags, StatxFlags::TYPE | StatxFlags::MNT_ID)?;
+    let asked = StatxFlags::TYPE | StatxFlags::MNT_ID | StatxFlags::SIZE;
+    let facts = statx(shown, c"", flags, asked)?;
     if FileType::from_raw_mode(facts.stx_mode.into()) != FileType::RegularFile {
         return Err(Unfit::NotRegular);
     }
@@ -94,22 +96,36 @@ pub fn open_shown(shown: BorrowedFd<'_>) -> Result<Opened, Unfit> {
     if !is_memory && !is_local(shown, &facts)? {
         return Err(Unfit::Elsewhere);
     }
-    let name = format!("/proc/thread-self/fd/{}", shown.as_raw_fd());
-    // Whoever has a lease on it is not waited for either.
-    let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Where that is allowed no access times are written, which can take a while.
-    let file = open(&*name, how | OFlags::NOATIME, Mode::empty());
-    let file = file.or_else(|_| open(&*name, how, Mode::empty()));
-    let file = file.map_err(Unfit::Refused)?;
-    if is_memory {
-        return Ok(Opened { file, is_memory });
-    }
-    // Whoever reads it has no time for what the kernel would read beside that. It is no condition.
-    let _ = fadvise(&file, 0, None, Advice::Random);
-    match read_byte(file.as_fd()) {
-        Ok(_) | Err(Errno::AGAIN) => Ok(Opened { file, is_memory }),
-        Err(Errno::OPNOTSUPP) => Err(Unfit::Waits),
-        Err(errno) => Err(Unfit::Refused(errno)),
+    Ok(Shown {
+        fd: shown,
+        is_memory,
+        bytes: facts.stx_size,
+    })
+}
+
+impl Shown<'_> {
+    /// Opens it once more, for the engine.
+    ///
+    /// # Errors
+    /// It is none to send from.
+    pub fn open(&self) -> Result<OwnedFd, Unfit> {
+        let name = format!("/proc/thread-self/fd/{}", self.fd.as_raw_fd());
+        // Whoever has a lease on it is not waited for either.
+        let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        // Where that is allowed no access times are written, which can take a while.
+        let file = open(&*name, how | OFlags::NOATIME, Mode::empty());
+        let file = file.or_else(|_| open(&*name, how, Mode::empty()));
+        let file = file.map_err(Unfit::Refused)?;
+        if self.is_memory {
+            return Ok(file);
+        }
+        // Whoever reads it has no time for what the kernel would read beside that. It is no condition.
+        let _ = fadvise(&file, 0, None, Advice::Random);
+        match read_byte(file.as_fd()) {
+            Ok(_) | Err(Errno::AGAIN) => Ok(file),
+            Err(Errno::OPNOTSUPP) => Err(Unfit::Waits),
+            Err(errno) => Err(Unfit::Refused(errno)),
+        }
     }
 }
 
@@ -148,15 +164,19 @@ mod tests {
 
     use super::*;
 
+    fn open_shown(file: impl AsFd) -> Result<OwnedFd, Unfit> {
+        look_at(file.as_fd())?.open()
+    }
+
     fn unfit(file: impl AsFd) -> Unfit {
-        open_shown(file.as_fd()).expect_err("unfit")
+        open_shown(file).expect_err("unfit")
     }
 
     #[test]
     fn what_is_no_file_to_read_is_refused() {
         let path = std::env::temp_dir().join(format!("outboard-shown-{}", std::process::id()));
         std::fs::write(&path, b"some").expect("written");
-        match open_shown(File::open(&path).expect("readable").as_fd()) {
+        match open_shown(File::open(&path).expect("readable")) {
             Ok(_) => {}
             Err(Unfit::Waits | Unfit::Elsewhere) => {
                 let said = format!("SKIPPED: {} is no place\n", path.display());
@@ -194,8 +214,9 @@ mod tests {
         fcntl_add_seals(&memory, SealFlags::GROW).expect("sealed");
         assert_eq!(unfit(&memory), Unfit::Elsewhere);
         fcntl_add_seals(&memory, SealFlags::SHRINK).expect("sealed");
-        let opened = open_shown(memory.as_fd()).expect("one to send from");
-        assert!(opened.is_memory);
+        assert!(open_shown(&memory).is_ok());
+        let looked = look_at(memory.as_fd()).expect("one to send from");
+        assert!(looked.is_memory);
         let only_named = open(
             format!("/proc/self/fd/{}", memory.as_raw_fd()),
             OFlags::PATH,

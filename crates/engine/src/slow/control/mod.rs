@@ -33,7 +33,7 @@ use crate::fast::session::Process;
 use crate::poller::{Poller, Source};
 use crate::sockets::SocketFilter;
 
-pub use file::{Opened, Unfit, open_shown};
+pub use file::{Shown, Unfit, look_at};
 pub use proof::{Chosen, Proof, Refusal, prove_bound, prove_listener};
 pub use tickets::Issued;
 use told::Told;
@@ -125,8 +125,7 @@ pub enum Pending {
     /// To do something with this listener.
     Listener(u32),
     /// To send from this file. It is kept so that it is not closed by a worker that refuses it.
-    /// With whether a policy has decided that.
-    File(Arc<OpenFile>, bool),
+    File(Arc<OpenFile>, Governed),
     /// One more doorbell, to hear.
     Waker(OwnedFd),
     /// To fork.
@@ -193,6 +192,17 @@ struct Lifeline {
     inherits: Option<Vec<Inherited>>,
     /// Where it listens with all of it, by its parent's names for that.
     listens: Vec<(u32, SocketAddr)>,
+}
+
+/// Whether a policy has something to say of a file that the engine is to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Governed {
+    /// None has.
+    No,
+    /// One has, once the load is known.
+    NotYet,
+    /// It has said so.
+    Yes,
 }
 
 /// What is heard on a lifeline.

@@ -13,7 +13,7 @@ use crate::exchange::{
     Answer, Ask, ClientKey, FIRST_PAIR, Order, Page, ROWS, Refused, SessionKey, Told, WorkerId,
 };
 use crate::fast::session::{EndReason, conn_ref};
-use crate::slow::control::Pending;
+use crate::slow::control::{Governed, Pending};
 use crate::stats::conn_info;
 
 impl Desk {
@@ -170,10 +170,13 @@ impl Desk {
                 }
                 Reply::Done
             }
-            (Told::File(file), pending) => Reply::File {
-                file,
-                by_policy: matches!(pending, Pending::File(_, true)),
-            },
+            (Told::File(file), Pending::File(_, governed)) => {
+                self.is_read_by_engine(governed);
+                Reply::File {
+                    file,
+                    by_policy: governed != Governed::No,
+                }
+            }
             (Told::Admitted(counts), _) => Reply::Admitted(counts),
             (Told::Done, Pending::Divert(now)) => {
                 match &now {

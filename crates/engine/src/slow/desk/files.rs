@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use netdev::syscalls::FileWindow;
-use rustix::fs::fstat;
+use queue_pair::control::{ChannelError, Fds, Reply};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::Desk;
+use super::readers::Reader;
 use super::requests::Refusal;
 use crate::config::shares;
-use crate::exchange::{Fetch, Fetched, Order, WorkerId};
+use crate::exchange::{Ask, Fetch, Fetched, Order, WorkerId};
 use crate::fast::memory::OpenFile;
-use crate::slow::control::open_shown;
+use crate::slow::control::{Governed, Pending, Unfit, look_at};
 use crate::slow::errands::Errand;
 use crate::stats::Drop;
 
@@ -72,13 +73,37 @@ impl Errand for FetchOf {
     }
 }
 
+/// What becomes of a file that is shown.
+enum Answer {
+    /// It is open for the engine.
+    Taken(Arc<OpenFile>, Governed),
+    /// Those of these sizes are the program's to read.
+    Left(u64, u64),
+}
+
 impl Desk {
-    /// The file that a program shows, open for the engine, and whether a policy has decided that.
-    pub(super) fn file_shown(
-        &mut self,
-        slot: u32,
-        fds: &[OwnedFd],
-    ) -> Result<(Arc<OpenFile>, bool), Refusal> {
+    /// A program shows a file to send from.
+    pub(super) fn file_asked(&mut self, slot: u32, fds: &[OwnedFd]) -> Result<(), ChannelError> {
+        let Some(client) = self.key_of(slot) else {
+            return Ok(());
+        };
+        let reply = match self.file_shown(slot, fds) {
+            Ok(Answer::Taken(file, governed)) => {
+                let pending = Pending::File(Arc::clone(&file), governed);
+                self.ask(client, Ask::File(file), pending);
+                return Ok(());
+            }
+            Ok(Answer::Left(first, last)) => Reply::Left { first, last },
+            Err((errno, message)) => Reply::Error {
+                errno: errno.raw_os_error(),
+                message,
+            },
+        };
+        self.control.reply(slot, &reply, Fds::new())
+    }
+
+    fn file_shown(&mut self, slot: u32, fds: &[OwnedFd]) -> Result<Answer, Refusal> {
+        self.session_of(slot)?;
         let Some(shown) = fds.last() else {
             return Err((Errno::INVAL, "send the file along".to_owned()));
         };
@@ -91,6 +116,16 @@ impl Desk {
             };
             (client.uid, listens)
         });
+        let unfit = |unfit: Unfit| (unfit.errno(), unfit.to_string());
+        let shown = look_at(shown.as_fd()).map_err(unfit)?;
+        // Memory that a program has registered is not to be copied, whatever its size.
+        let governed = match shown.is_memory {
+            true => Governed::No,
+            false => match self.let_read(shown.bytes, &listens) {
+                Reader::Engine(governed) => governed,
+                Reader::Program { first, last } => return Ok(Answer::Left(first, last)),
+            },
+        };
         let may_open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / OF_DESCRIPTORS;
         let limit = u64::from(self.facts.limits.files).min(may_open);
         let Some(place) = self
@@ -103,17 +138,10 @@ impl Desk {
                 "as many files are sent from as may be".to_owned(),
             ));
         };
-        let opened = open_shown(shown.as_fd());
-        let opened = opened.map_err(|unfit| (unfit.errno(), unfit.to_string()))?;
-        // Memory that a program has registered is not to be copied, whatever its size.
-        let mut by_policy = false;
-        if !opened.is_memory {
-            let facts = fstat(&opened.file).map_err(|errno| (errno, "no such file".to_owned()))?;
-            by_policy = self.let_read(u64::try_from(facts.st_size).unwrap_or(0), &listens)?;
-        }
-        let file = OpenFile::new(opened.file, opened.is_memory, place);
+        let opened = shown.open().map_err(unfit)?;
+        let file = OpenFile::new(opened, shown.is_memory, place);
         let file = file.closed_by(self.closing.of_files());
-        Ok((Arc::new(file), by_policy))
+        Ok(Answer::Taken(Arc::new(file), governed))
     }
 
     /// Part of a file is to be brought into memory.

@@ -165,7 +165,7 @@ fn of_placed(some: &[(SocketAddr, Placed)]) -> Vec<Metric> {
 
 /// Of files that programs have shown: whom a policy has had read them.
 fn of_readers(readers: Readers) -> Vec<Metric> {
-    let help = "Files that programs have shown, by whom the policy has had read them";
+    let help = "Decisions of a policy about a file that a program showed, by who reads it then";
     let mut metrics = Metrics::default();
     for (by, count) in [("engine", readers.engine), ("program", readers.program)] {
         metrics.add(

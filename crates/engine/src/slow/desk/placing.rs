@@ -86,11 +86,13 @@ impl Placing {
         self.configured.policy.is_some() && listener.is_some_and(Listening::is_adaptive)
     }
 
-    /// Whether a policy leaves files of so many bytes to the programs that name them, at the load that there is;
-    /// not given where nothing is known of that.
-    pub(super) fn leaves(&self, bytes: u64) -> Option<(bool, f64)> {
+    /// The sizes around so many bytes of which a policy leaves files to the programs that name them, if it does, at
+    /// the load that there is; nothing where that is not known.
+    pub(super) fn leaves(&self, bytes: u64) -> Option<(Option<(u64, u64)>, f64)> {
         let (file, load) = (self.configured.policy.as_ref()?, self.load_of_files()?);
-        Some((!file.policy().offload(bytes, load), load))
+        let policy = file.policy();
+        let left = !policy.offload(bytes, load);
+        Some((left.then(|| policy.sizes_like(bytes, load)), load))
     }
 
     /// The load that decides about files: that of the busiest of the last ten seconds, so that nothing changes from

@@ -6,10 +6,8 @@
 
 use std::net::SocketAddr;
 
-use rustix::io::Errno;
-
 use super::Desk;
-use super::requests::Refusal;
+use crate::slow::control::Governed;
 
 /// How often it was which.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,36 +18,41 @@ pub(super) struct Readers {
     pub program: u64,
 }
 
+/// Who reads a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// The engine, if it can.
+    Engine(Governed),
+    /// The program reads this one, and all others of these sizes, the first and the last.
+    Program { first: u64, last: u64 },
+}
+
 impl Desk {
-    /// Refuses a file of so many bytes that the policy leaves to its program, which listens there. True: it is the
-    /// policy's to decide about, now and again in some seconds.
-    pub(super) fn let_read(
-        &mut self,
-        bytes: u64,
-        listens: &[(u32, SocketAddr)],
-    ) -> Result<bool, Refusal> {
+    /// Who reads a file of so many bytes of a program that listens there.
+    pub(super) fn let_read(&mut self, bytes: u64, listens: &[(u32, SocketAddr)]) -> Reader {
         // The policy is of servers that are placed by it, and of nobody else.
         if !listens
             .iter()
             .any(|(_, local)| self.placing.governs(*local))
         {
-            return Ok(false);
+            return Reader::Engine(Governed::No);
         }
         match self.placing.leaves(bytes) {
-            // Without a policy, and while nothing is known, the engine reads what it can.
-            None => Ok(true),
-            Some((false, _)) => {
-                self.readers.engine += 1;
-                Ok(true)
-            }
-            Some((true, load)) => {
+            // While nothing is known the engine reads what it can.
+            None => Reader::Engine(Governed::NotYet),
+            Some((None, _)) => Reader::Engine(Governed::Yes),
+            Some((Some((first, last)), load)) => {
                 self.readers.program += 1;
-                let message = format!(
-                    "the policy leaves files of {bytes} bytes to the program while {load:.0} requests a \
-                     second come"
-                );
-                Err((Errno::AGAIN, message))
+                tracing::debug!(bytes, load, "a policy leaves a file to its program");
+                Reader::Program { first, last }
             }
+        }
+    }
+
+    /// The engine has a file of which that was decided.
+    pub(super) fn is_read_by_engine(&mut self, governed: Governed) {
+        if governed == Governed::Yes {
+            self.readers.engine += 1;
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Instant;
 
 use netdev::steering::Endpoint;
@@ -133,6 +132,7 @@ impl Desk {
                 self.last_words(slot, lines);
                 return Ok(());
             }
+            Request::File => return self.file_asked(slot, fds),
             Request::Diverter => {
                 let reply = Reply::Diverted(self.diverter.clone());
                 return self.control.reply(slot, &reply, Fds::new());
@@ -227,11 +227,6 @@ impl Desk {
                 let uid = self.control.client(slot).map_or(0, |client| client.uid);
                 let ask = Ask::Bound { local, socket, uid };
                 (ask, Pending::Bound(local))
-            }
-            Request::File => {
-                self.session_of(slot)?;
-                let (file, by_policy) = self.file_shown(slot, fds)?;
-                (Ask::File(Arc::clone(&file)), Pending::File(file, by_policy))
             }
             Request::Local { remote } => {
                 self.session_of(slot)?;
@@ -451,7 +446,7 @@ impl Desk {
                 (Ask::Stop, Pending::Facts)
             }
             // Answered already.
-            Request::Report { .. } | Request::LastWords(_) | Request::Diverter => {
+            Request::Report { .. } | Request::LastWords(_) | Request::File | Request::Diverter => {
                 return refuse(Errno::INVAL, "it wants no answer");
             }
         })
@@ -560,7 +555,7 @@ impl Desk {
             .map_err(|refusal| (refusal.errno(), refusal.to_string()))
     }
 
-    fn session_of(&mut self, slot: u32) -> Result<SessionKey, Refusal> {
+    pub(super) fn session_of(&mut self, slot: u32) -> Result<SessionKey, Refusal> {
         let session = self.control.client(slot).and_then(|client| client.session);
         session.ok_or_else(|| (Errno::NOTCONN, "attach first".to_owned()))
     }

@@ -5,11 +5,10 @@ use crate::config::Config;
 use crate::config::policy::tests::{FROM_100, Written};
 use crate::exchange::{self, ToSlow};
 use crate::placement::{DWELL_NS, KNOWN};
-use crate::slow::control::Control;
+use crate::slow::control::{Control, Governed};
 use crate::slow::desk::Facts;
-use crate::slow::desk::readers::Readers;
+use crate::slow::desk::readers::{Reader, Readers};
 use netdev::steering::SHARE_ALL;
-use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -231,7 +230,7 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
     told(&mut fast);
     let here = [(7, local(80))];
     let dwell = DWELL_NS / LOOK_NS;
-    assert_eq!(desk.let_read(9, &here), Ok(true), "nothing is known yet");
+    assert_eq!(desk.let_read(9, &here), Reader::Engine(Governed::NotYet));
     let placed = desk.placed(local(80)).expect("shared");
     let unknown = ByPolicy {
         from: Some(100),
@@ -255,13 +254,12 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
         ..unknown
     };
     assert_eq!(placed.policy, Some(by_policy.clone()));
-    let (errno, message) = desk.let_read(1024, &here).expect_err("the program's");
-    assert_eq!(errno, Errno::AGAIN);
-    assert!(
-        message.contains("1024 bytes") && message.contains("40 requests"),
-        "{message}"
-    );
-    assert_eq!(desk.let_read(1025, &here), Ok(true));
+    let short = Reader::Program {
+        first: 0,
+        last: 1024,
+    };
+    assert_eq!(desk.let_read(1024, &here), short);
+    assert_eq!(desk.let_read(1025, &here), Reader::Engine(Governed::Yes));
 
     pass(&mut desk, &loads, &mut now, 2 * dwell, 100);
     assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
@@ -274,12 +272,15 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
         ..by_policy
     };
     assert_eq!((placed.policy, placed.pays_from), (Some(busier), 100));
-    assert!(
-        desk.let_read(1025, &here).is_err(),
-        "the engine has enough to do"
-    );
+    // The engine has enough to do.
+    let all = Reader::Program {
+        first: 0,
+        last: u64::MAX,
+    };
+    assert_eq!(desk.let_read(1025, &here), all);
+    // What the engine reads counts once it has it.
     let counted = Readers {
-        engine: 1,
+        engine: 0,
         program: 2,
     };
     assert_eq!(desk.readers, counted);
@@ -287,7 +288,7 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
     // Who listens nowhere else is no load.
     desk.listens_no_longer(WorkerId::FIRST, local(80));
     pass(&mut desk, &loads, &mut now, 1, 100);
-    assert_eq!(desk.let_read(9, &here), Ok(false));
+    assert_eq!(desk.let_read(9, &here), Reader::Engine(Governed::No));
 }
 
 #[test]
@@ -307,7 +308,7 @@ fn files_are_read_by_the_load_of_all_listeners_for_which_the_policy_decides() {
         now += PERIOD;
         desk.place_listeners(now);
     }
-    assert_eq!(desk.placing.leaves(1 << 20), Some((false, 40.0)));
+    assert_eq!(desk.placing.leaves(1 << 20), Some((None, 40.0)));
     let placed = desk.placed(local(82)).expect("shared");
     assert_eq!(placed.policy, None, "it is not asked there");
 }
@@ -343,7 +344,10 @@ fn a_listener_of_few_busy_connections_is_load_and_one_that_is_not_read_makes_it_
     come(&mut desk, &loads, &mut now, (2 * DWELL_NS / LOOK_NS, &each));
     let placed = desk.placed(local(81)).expect("shared");
     assert_eq!((&*placed.why, placed.rate), ("not known yet", 50_000));
-    assert_eq!(desk.placing.leaves(1 << 20), Some((true, 50_020.0)));
+    assert_eq!(
+        desk.placing.leaves(1 << 20),
+        Some((Some((0, u64::MAX)), 50_020.0))
+    );
     // Twenty requests a second are little, and the server's are not.
     let placed = desk.placed(local(80)).expect("shared");
     assert_eq!((&*placed.place, &*placed.why), ("engine", "pays"));
@@ -405,14 +409,17 @@ fn files_are_decided_about_by_the_busiest_of_ten_seconds() {
     desk.listens(WorkerId::FIRST, local(80), false, now);
     // Files are the engine's below fifty.
     pass(&mut desk, &loads, &mut now, 12, 40);
-    assert_eq!(desk.placing.leaves(1 << 20), Some((false, 40.0)));
+    assert_eq!(desk.placing.leaves(1 << 20), Some((None, 40.0)));
     pass(&mut desk, &loads, &mut now, 1, 60);
     for _ in 0..9 {
         pass(&mut desk, &loads, &mut now, 1, 40);
-        assert_eq!(desk.placing.leaves(1 << 20), Some((true, 60.0)));
+        assert_eq!(
+            desk.placing.leaves(1 << 20),
+            Some((Some((0, u64::MAX)), 60.0))
+        );
     }
     pass(&mut desk, &loads, &mut now, 1, 40);
-    assert_eq!(desk.placing.leaves(1 << 20), Some((false, 40.0)));
+    assert_eq!(desk.placing.leaves(1 << 20), Some((None, 40.0)));
 }
 
 #[test]
@@ -429,11 +436,11 @@ fn files_of_who_is_not_placed_by_the_policy_are_not_its() {
     let others: [&[(u32, SocketAddr)]; 3] =
         [&[], &[(1, local(81))], &[(1, local(81)), (2, local(82))]];
     for listens in others {
-        assert_eq!(desk.let_read(9, listens), Ok(false));
+        assert_eq!(desk.let_read(9, listens), Reader::Engine(Governed::No));
     }
     assert_eq!(desk.readers, Readers::default());
     let both = [(1, local(81)), (2, local(80))];
-    assert!(desk.let_read(9, &both).is_err());
+    assert!(matches!(desk.let_read(9, &both), Reader::Program { .. }));
 }
 
 #[test]
