@@ -3,16 +3,18 @@
 //! steers.
 
 mod listening;
+mod loads;
 mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use netdev::steering::{Load, Loads, MAX_SLOTS};
+use netdev::steering::MAX_SLOTS;
 use queue_pair::control::{ByPolicy, Placed};
 
 use self::listening::Listening;
+pub use self::loads::ReadLoads;
 use self::together::Together;
 use super::Desk;
 use crate::config::{Placement, Placements};
@@ -22,20 +24,6 @@ use crate::placement::{Decider, Figure, LOOK_NS, Place, Why};
 
 /// How often it is looked.
 const PERIOD: Duration = Duration::from_nanos(LOOK_NS);
-
-/// Who knows what comes to the shared endpoints of a number.
-pub trait ReadLoads: Send {
-    /// All that has come; `None` if it is not known.
-    fn of_slot(&mut self, slot: u16) -> Option<Load>;
-}
-
-impl ReadLoads for Loads {
-    fn of_slot(&mut self, slot: u16) -> Option<Load> {
-        let read = Loads::of_slot(self, slot);
-        read.inspect_err(|error| tracing::warn!(%error, "a listener's load cannot be read"))
-            .ok()
-    }
-}
 
 /// All listeners, and what was configured for them.
 pub(super) struct Placing {

@@ -3,7 +3,7 @@
 use netdev::steering::SHARE_ALL;
 use policy::Band;
 
-use super::ReadLoads;
+use super::loads::ReadLoads;
 use crate::config::Placement;
 use crate::exchange::Shared;
 use crate::placement::{Decider, Decision, Lately, Place};

@@ -8,7 +8,7 @@ use crate::placement::{DWELL_NS, KNOWN};
 use crate::slow::control::{Control, Governed};
 use crate::slow::desk::Facts;
 use crate::slow::desk::readers::{Reader, Readers};
-use netdev::steering::SHARE_ALL;
+use netdev::steering::{Load, SHARE_ALL};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
