@@ -42,12 +42,14 @@ type Place = (u64, u64);
 #[derive(Debug, Default)]
 pub(super) struct Files {
     known: HashMap<Place, Known>,
-    /// Names that were shown anew, or are the program's to read now, and are still used.
-    retired: Vec<(u16, Arc<Run>)>,
+    /// Names of files that are the program's to read now, and are still used.
+    retired: Vec<(Place, u16, Arc<Run>)>,
     /// Those that the engine's policy leaves to the program, without asking for each.
     left: Option<Left>,
     /// When it was last looked which of them are used.
     swept_ns: u64,
+    /// Until then it is not looked again for room: there was none.
+    full_until_ns: u64,
 }
 
 /// Files of these sizes, the first and the last, are the program's to read. Those of other devices may be no files
@@ -135,36 +137,44 @@ impl Files {
         !self.is_shown(place) && self.left.as_ref().is_some_and(covers)
     }
 
-    /// The engine leaves a file to the program, and with it those of these sizes.
-    fn leave(&mut self, place: Place, sizes: RangeInclusive<u64>, now: u64) {
+    /// The engine leaves a file to the program, and with it those of these sizes. Returns what [`learn`](Self::learn)
+    /// does.
+    fn leave(&mut self, place: Place, sizes: RangeInclusive<u64>, now: u64) -> Option<u16> {
         self.left = Some(Left {
             device: place.0,
             sizes,
             until_ns: now + REFUSED_NS,
         });
-        self.learn(place, Err(Errno::AGAIN), now);
+        self.learn(place, Err(Errno::AGAIN), now)
     }
 
     /// What the engine has said of a file that may have been shown before. It goes on with that one unless its policy
-    /// is against it: that it has no room for another name now is nothing against the one that it has.
-    fn learn(&mut self, place: Place, answer: Result<(u16, bool), Errno>, now: u64) {
+    /// is against it: that it has no room for another name now is nothing against the one that it has. Returns a name
+    /// that is not needed: what is sent from for minutes would have one for each time that it was shown.
+    fn learn(&mut self, place: Place, answer: Result<(u16, bool), Errno>, now: u64) -> Option<u16> {
+        let mut unneeded = None;
         let known = match answer {
-            Ok((name, by_policy)) => Known::Shown {
-                name,
-                uses: Arc::new(Run::NONE),
-                used_ns: now,
-                again_ns: by_policy.then_some(now + GRANTED_NS),
-            },
+            Ok((name, by_policy)) => {
+                let had = self.had(place);
+                unneeded = had.is_some().then_some(name);
+                let (name, uses) = had.unwrap_or_else(|| (name, Arc::new(Run::NONE)));
+                Known::Shown {
+                    name,
+                    uses,
+                    used_ns: now,
+                    again_ns: by_policy.then_some(now + GRANTED_NS),
+                }
+            }
             Err(errno) => {
                 if let Some(Known::Shown { again_ns, .. }) = self.known.get_mut(&place)
                     && errno != Errno::AGAIN
                 {
                     *again_ns = Some(now + GRANTED_NS);
-                    return;
+                    return None;
                 }
                 // That says nothing of the file.
                 if matches!(errno, Errno::TIMEDOUT | Errno::CONNRESET) {
-                    return;
+                    return None;
                 }
                 Known::Refused {
                     errno,
@@ -173,15 +183,31 @@ impl Files {
             }
         };
         if let Some(Known::Shown { name, uses, .. }) = self.known.insert(place, known) {
-            self.retired.push((name, uses));
+            self.retired.push((place, name, uses));
         }
+        unneeded
+    }
+
+    /// The name by which the engine has a file already, perhaps from before its policy left it to the program.
+    fn had(&mut self, place: Place) -> Option<(u16, Arc<Run>)> {
+        if self.is_shown(place)
+            && let Some(Known::Shown { name, uses, .. }) = self.known.remove(&place)
+        {
+            return Some((name, uses));
+        }
+        let at = self.retired.iter().position(|(of, ..)| *of == place)?;
+        let (_, name, uses) = self.retired.swap_remove(at);
+        Some((name, uses))
     }
 
     /// Whether there is room for one more, if need be in place of the file that the policy leaves to the program and
-    /// that is asked about next.
-    fn has_room(&mut self) -> bool {
+    /// that is asked about next. Without any it is not looked for one at each send.
+    fn has_room(&mut self, now: u64) -> bool {
         if self.known.len() < MOST {
             return true;
+        }
+        if now < self.full_until_ns {
+            return false;
         }
         let left = self.known.iter().filter_map(|(place, known)| match known {
             Known::Refused { errno, until_ns } if *errno == Errno::AGAIN => {
@@ -190,6 +216,7 @@ impl Files {
             _ => None,
         });
         let Some((_, place)) = left.min() else {
+            self.full_until_ns = now + SWEPT_NS;
             return false;
         };
         self.known.remove(&place);
@@ -200,7 +227,7 @@ impl Files {
     fn sweep(&mut self, now: u64) -> Vec<u16> {
         self.swept_ns = now;
         let mut names = Vec::new();
-        self.retired.retain(|(name, uses)| {
+        self.retired.retain(|(_, name, uses)| {
             let used = Arc::strong_count(uses) > 1;
             if !used {
                 names.push(*name);
@@ -284,7 +311,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                 Some(Known::Shown { .. }) => true,
                 _ => false,
             };
-            if !again && !files.has_room() {
+            if !again && !files.has_room(now) {
                 return Err(Errno::MFILE);
             }
             if worth == Worth::ShownIfSeen && !again {
@@ -294,20 +321,17 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         }
         let shown = self.show_file(file);
         let mut files = lock(&self.files);
-        match shown {
-            Ok(Answer::Taken(name, by_policy)) => {
-                if let Some(Ok(first)) = files.find(place, now) {
-                    // Another thread was faster.
-                    drop(files);
-                    self.post_surely(Submission::ForgetFile { file: name });
-                    return Ok(registered(first));
-                }
-                files.learn(place, Ok((name, by_policy)), now);
-            }
+        // Another thread may have been faster, too.
+        let unneeded = match shown {
+            Ok(Answer::Taken(name, by_policy)) => files.learn(place, Ok((name, by_policy)), now),
             Ok(Answer::Left(sizes)) => files.leave(place, sizes, now),
             Err(errno) => files.learn(place, Err(errno), now),
-        }
+        };
         let found = files.find(place, now);
+        drop(files);
+        if let Some(file) = unneeded {
+            self.post_surely(Submission::ForgetFile { file });
+        }
         found.unwrap_or(Err(Errno::OPNOTSUPP)).map(registered)
     }
 
@@ -425,10 +449,38 @@ mod tests {
         assert!(files.has_shown());
         drop(uses);
         assert_eq!(files.sweep(2 * GRANTED_NS), [7]);
-        // Without a policy nothing is asked twice.
-        files.learn(place, Ok((8, false)), 3 * GRANTED_NS);
-        files.learn(place, Ok((9, true)), 3 * GRANTED_NS);
-        assert_eq!(files.sweep(3 * GRANTED_NS), [8], "one name at a time");
+    }
+
+    #[test]
+    fn what_is_shown_again_and_again_keeps_its_first_name() {
+        let mut files = Files::default();
+        let place = (1, 1);
+        assert_eq!(files.learn(place, Ok((7, true)), 0), None);
+        let (_, uses, _) = files.find(place, 0).expect("known").expect("shown");
+        for times in 1..=30_u16 {
+            let now = u64::from(times) * GRANTED_NS;
+            assert!(files.find(place, now).is_none(), "it is asked about");
+            let unneeded = files.learn(place, Ok((7 + times, true)), now);
+            assert_eq!(unneeded, Some(7 + times));
+            let (name, _, again) = files.find(place, now).expect("known").expect("shown");
+            assert_eq!((name, again), (7, Some(now + GRANTED_NS)));
+            assert!(files.retired.is_empty());
+        }
+        // Where no policy decides any more nothing is asked twice.
+        files.learn(place, Ok((40, false)), 31 * GRANTED_NS);
+        let found = files.find(place, 99 * GRANTED_NS).and_then(Result::ok);
+        assert_eq!(found.map(|(name, _, again)| (name, again)), Some((7, None)));
+        // What was left to the program meanwhile has it, too, while it is sent from.
+        for times in 50..60 {
+            files.leave(place, 0..=9, 99 * GRANTED_NS);
+            assert_eq!(files.retired.len(), 1);
+            let unneeded = files.learn(place, Ok((times, true)), 99 * GRANTED_NS);
+            assert_eq!((unneeded, files.retired.len()), (Some(times), 0));
+        }
+        drop(uses);
+        files.leave(place, 0..=9, 99 * GRANTED_NS);
+        assert_eq!(files.sweep(99 * GRANTED_NS), [7]);
+        assert_eq!(files.learn(place, Ok((60, true)), 99 * GRANTED_NS), None);
     }
 
     #[test]
@@ -458,17 +510,25 @@ mod tests {
             } else {
                 Errno::ACCESS
             };
-            assert!(files.has_room());
+            assert!(files.has_room(0));
             files.learn((1, number), Err(errno), number);
         }
-        assert!(files.has_room());
+        assert!(files.has_room(0));
         assert!(
             !files.known.contains_key(&(1, 0)),
             "the one that is asked about next"
         );
         files.learn((2, 0), Ok((7, false)), 0);
-        assert!(files.has_room());
+        assert!(files.has_room(0));
         files.learn((2, 1), Ok((8, false)), 0);
-        assert!(!files.has_room(), "what was refused for good stays");
+        assert!(!files.has_room(0), "what was refused for good stays");
+        // It is not looked for again at once, but where there is room there is.
+        files.learn((1, 2), Err(Errno::AGAIN), 1);
+        assert!(!files.has_room(SWEPT_NS - 1) && files.known.len() == MOST);
+        assert!(files.has_room(SWEPT_NS));
+        files.learn((2, 2), Err(Errno::ACCESS), SWEPT_NS);
+        assert!(!files.has_room(SWEPT_NS));
+        files.known.remove(&(1, 3));
+        assert!(files.has_room(SWEPT_NS));
     }
 }
