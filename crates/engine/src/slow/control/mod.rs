@@ -604,6 +604,21 @@ impl Control {
         self.clients.iter().flatten().any(|client| client.responds)
     }
 
+    /// Nobody listens there at this worker any more, whatever its programs were told: one that has taken over from
+    /// others has a listener of its own. Without this a program would have ever more of them.
+    pub fn end_listening(&mut self, at: WorkerId, local: SocketAddr) {
+        let elsewhere = |(_, other): &(u32, SocketAddr)| *other != local;
+        let clients = self.clients.iter_mut().flatten();
+        // Who is still to attach has what it inherits once it has attached, and hears of its end after that.
+        for client in clients.filter(|client| client.home == at && client.session.is_some()) {
+            client.listens.retain(elsewhere);
+        }
+        let lifelines = self.lifelines.iter_mut().flatten();
+        for lifeline in lifelines.filter(|lifeline| lifeline.home == at) {
+            lifeline.listens.retain(elsewhere);
+        }
+    }
+
     /// Closes a connection; what it was.
     pub fn close(&mut self, slot: u32) -> Option<Client> {
         let client = self.clients.get_mut(slot as usize)?.take()?;

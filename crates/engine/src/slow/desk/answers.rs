@@ -13,6 +13,7 @@ use crate::exchange::{
     Answer, Ask, ClientKey, FIRST_PAIR, Order, Page, ROWS, Refused, SessionKey, Told, WorkerId,
 };
 use crate::fast::session::{EndReason, conn_ref};
+use crate::network::canonical;
 use crate::slow::control::{Governed, Pending};
 use crate::stats::conn_info;
 
@@ -151,7 +152,7 @@ impl Desk {
                 match pending {
                     Pending::Listen { local, pinned } => {
                         if let Some(client) = client {
-                            client.begins_to_listen(listener, local);
+                            client.begins_to_listen(listener, canonical(local));
                         }
                         self.listens(from, local, pinned, Instant::now());
                     }

@@ -107,21 +107,18 @@ impl Desk {
         let Some(shown) = fds.last() else {
             return Err((Errno::INVAL, "send the file along".to_owned()));
         };
-        let client = self.control.client(slot);
-        let (uid, listens) = client.map_or_else(Default::default, |client| {
+        let (client, placing) = (self.control.client(slot), &self.placing);
+        let (uid, is_governed) = client.map_or((0, false), |client| {
             // Others would not ask again when the load has changed.
-            let listens = match client.version < POLICED_SINCE {
-                true => Vec::new(),
-                false => client.listens.clone(),
-            };
-            (client.uid, listens)
+            let asks_again = client.version >= POLICED_SINCE;
+            (client.uid, asks_again && placing.governs(&client.listens))
         });
         let unfit = |unfit: Unfit| (unfit.errno(), unfit.to_string());
         let shown = look_at(shown.as_fd()).map_err(unfit)?;
         // Memory that a program has registered is not to be copied, whatever its size.
         let governed = match shown.is_memory {
             true => Governed::No,
-            false => match self.let_read(shown.bytes, &listens) {
+            false => match self.let_read(shown.bytes, is_governed) {
                 Reader::Engine(governed) => governed,
                 Reader::Program { first, last } => return Ok(Answer::Left(first, last)),
             },

@@ -68,10 +68,13 @@ impl Placing {
         now.saturating_duration_since(self.began).as_nanos() as u64
     }
 
-    /// Whether a policy decides about a program that listens there.
-    pub(super) fn governs(&self, local: SocketAddr) -> bool {
-        let listener = self.listeners.get(&canonical(local));
-        self.configured.policy.is_some() && listener.is_some_and(Listening::is_adaptive)
+    /// Whether a policy decides about a program that listens there, by its names for that.
+    pub(super) fn governs(&self, listens: &[(u32, SocketAddr)]) -> bool {
+        let is_adaptive = |local: &SocketAddr| {
+            let listener = self.listeners.get(&canonical(*local));
+            listener.is_some_and(Listening::is_adaptive)
+        };
+        self.configured.policy.is_some() && listens.iter().any(|(_, local)| is_adaptive(local))
     }
 
     /// The sizes around so many bytes of which a policy leaves files to the programs that name them, if it does, at
@@ -239,6 +242,7 @@ impl Desk {
         placing.together.look(adaptive.map(Listening::rate));
 
         let (by, together) = (&placing.configured, placing.together.settled());
+        self.control.end_listening(worker, local);
         let (band, figure) = (by.band(), by.figure());
         let mut changed = Vec::new();
         for (local, listener) in &mut placing.listeners {

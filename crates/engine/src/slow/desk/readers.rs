@@ -4,8 +4,6 @@
 //! A program shows a file anew ten seconds after that was decided, however it was: so nothing changes from one send to
 //! the next, and a file that is sent from all the time follows the load, too.
 
-use std::net::SocketAddr;
-
 use super::Desk;
 use crate::slow::control::Governed;
 
@@ -28,13 +26,10 @@ pub(super) enum Reader {
 }
 
 impl Desk {
-    /// Who reads a file of so many bytes of a program that listens there.
-    pub(super) fn let_read(&mut self, bytes: u64, listens: &[(u32, SocketAddr)]) -> Reader {
-        // The policy is of servers that are placed by it, and of nobody else.
-        if !listens
-            .iter()
-            .any(|(_, local)| self.placing.governs(*local))
-        {
+    /// Who reads a file of so many bytes of a program about which a policy decides, or does not: it is of servers that
+    /// are placed by it, and of nobody else.
+    pub(super) fn let_read(&mut self, bytes: u64, is_governed: bool) -> Reader {
+        if !is_governed {
             return Reader::Engine(Governed::No);
         }
         match self.placing.leaves(bytes) {

@@ -3,12 +3,15 @@
 use super::*;
 use crate::config::Config;
 use crate::config::policy::tests::{FROM_100, Written};
-use crate::exchange::{self, ToSlow};
+use crate::exchange::{self, ClientKey, SessionKey, Tale, ToSlow, Told};
+use crate::fast::ids::SessionId;
 use crate::placement::{DWELL_NS, KNOWN};
-use crate::slow::control::{Control, Governed};
+use crate::slow::control::{Control, Governed, Pending};
 use crate::slow::desk::Facts;
 use crate::slow::desk::readers::{Reader, Readers};
 use netdev::steering::{Load, SHARE_ALL};
+use queue_pair::control::{Channel, Reply};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -63,6 +66,11 @@ fn told(fast: &mut ToSlow) -> Vec<(u16, Option<(u32, u16)>)> {
         other => panic!("{other:?}"),
     });
     placed.collect()
+}
+
+fn let_read(desk: &mut Desk, bytes: u64, listens: &[(u32, SocketAddr)]) -> Reader {
+    let is_governed = desk.placing.governs(listens);
+    desk.let_read(bytes, is_governed)
 }
 
 #[test]
@@ -230,7 +238,10 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
     told(&mut fast);
     let here = [(7, local(80))];
     let dwell = DWELL_NS / LOOK_NS;
-    assert_eq!(desk.let_read(9, &here), Reader::Engine(Governed::NotYet));
+    assert_eq!(
+        let_read(&mut desk, 9, &here),
+        Reader::Engine(Governed::NotYet)
+    );
     let placed = desk.placed(local(80)).expect("shared");
     let unknown = ByPolicy {
         from: Some(100),
@@ -258,8 +269,11 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
         first: 0,
         last: 1024,
     };
-    assert_eq!(desk.let_read(1024, &here), short);
-    assert_eq!(desk.let_read(1025, &here), Reader::Engine(Governed::Yes));
+    assert_eq!(let_read(&mut desk, 1024, &here), short);
+    assert_eq!(
+        let_read(&mut desk, 1025, &here),
+        Reader::Engine(Governed::Yes)
+    );
 
     pass(&mut desk, &loads, &mut now, 2 * dwell, 100);
     assert_eq!(told(&mut fast), [(80, Some((SHARE_ALL, 0)))]);
@@ -277,7 +291,7 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
         first: 0,
         last: u64::MAX,
     };
-    assert_eq!(desk.let_read(1025, &here), all);
+    assert_eq!(let_read(&mut desk, 1025, &here), all);
     // What the engine reads counts once it has it.
     let counted = Readers {
         engine: 0,
@@ -288,7 +302,7 @@ fn a_policy_decides_where_connections_go_and_who_reads_files() {
     // Who listens nowhere else is no load.
     desk.listens_no_longer(WorkerId::FIRST, local(80));
     pass(&mut desk, &loads, &mut now, 1, 100);
-    assert_eq!(desk.let_read(9, &here), Reader::Engine(Governed::No));
+    assert_eq!(let_read(&mut desk, 9, &here), Reader::Engine(Governed::No));
 }
 
 #[test]
@@ -402,6 +416,62 @@ fn all_listeners_of_a_server_go_by_what_comes_to_it() {
 }
 
 #[test]
+fn a_program_has_no_more_listeners_than_the_engine_has_for_it() {
+    let (mut desk, mut fast, _) = desk("");
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    let (ours, theirs) = pair.expect("descriptors");
+    let slot = desk.control.add_client(theirs).expect("room");
+    let mut ours = Channel::new(ours);
+    let key = desk.key_of(slot).expect("it is there");
+    let listens = |desk: &mut Desk, fast: &mut ToSlow, ours: &mut Channel, name: u32| {
+        let client = desk.control.client(slot).expect("it is there");
+        client.session = Some(SessionKey {
+            id: SessionId(0),
+            number: 1,
+        });
+        client.pending = Some(Pending::Listen {
+            local: "[::ffff:10.0.0.1]:80".parse().expect("an address"),
+            pinned: false,
+        });
+        fast.tell(answer(key, name));
+        desk.attend();
+        let reply = ours.try_receive::<Reply>().expect("open");
+        assert!(matches!(reply, Some((Reply::Listening { .. }, _))));
+    };
+    let here = SocketAddr::from(([10, 0, 0, 1], 80));
+    for name in 1..=1000 {
+        // Taken over from a program that listens there no longer: this one, which has asked for it again.
+        fast.tell(Tale::Unlistened(here));
+        listens(&mut desk, &mut fast, &mut ours, name);
+        let client = desk.control.client(slot).expect("it is there");
+        assert_eq!(client.listens, [(name, here)]);
+    }
+    // Who is to inherit it does not, and what ends at another worker is another one.
+    let (lifeline, _theirs) = rustix::pipe::pipe().expect("descriptors");
+    let watched = (5, WorkerId::FIRST);
+    let control = &mut desk.control;
+    control
+        .watch_lifeline(slot, watched, lifeline, None)
+        .expect("polled");
+    control.note_inherited(5, None, vec![(1000, here)]);
+    let inherits = |desk: &Desk| {
+        let lifeline = desk.control.lifeline_of(5).expect("watched");
+        desk.control.listens_inherited(lifeline).len()
+    };
+    desk.listens_no_longer(WorkerId(1), here);
+    assert_eq!(inherits(&desk), 1);
+    desk.listens_no_longer(WorkerId::FIRST, here);
+    assert_eq!(inherits(&desk), 0);
+    let client = desk.control.client(slot).expect("it is there");
+    assert!(client.listens.is_empty());
+}
+
+fn answer(key: ClientKey, name: u32) -> Tale {
+    Tale::Answer(key, Ok(Told::Listening(name)))
+}
+
+#[test]
 fn files_are_decided_about_by_the_busiest_of_ten_seconds() {
     let (_file, settings) = with_policy("peak");
     let (mut desk, _fast, loads) = desk(&settings);
@@ -436,11 +506,17 @@ fn files_of_who_is_not_placed_by_the_policy_are_not_its() {
     let others: [&[(u32, SocketAddr)]; 3] =
         [&[], &[(1, local(81))], &[(1, local(81)), (2, local(82))]];
     for listens in others {
-        assert_eq!(desk.let_read(9, listens), Reader::Engine(Governed::No));
+        assert_eq!(
+            let_read(&mut desk, 9, listens),
+            Reader::Engine(Governed::No)
+        );
     }
     assert_eq!(desk.readers, Readers::default());
     let both = [(1, local(81)), (2, local(80))];
-    assert!(matches!(desk.let_read(9, &both), Reader::Program { .. }));
+    assert!(matches!(
+        let_read(&mut desk, 9, &both),
+        Reader::Program { .. }
+    ));
 }
 
 #[test]
