@@ -158,7 +158,7 @@ fn of_placed(some: &[(SocketAddr, Placed)]) -> Vec<Metric> {
         placed.is_kernel().into()
     });
     let help = "What comes to a listener whose placement is to be decided: connections and segments with \
-                data, a second; with a policy segments with data alone";
+                data, a second; of an adaptive one with a policy segments with data alone";
     each("listener_rate", help, |placed| placed.rate);
     metrics.into_vec()
 }

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use netdev::steering::MAX_SLOTS;
 use queue_pair::control::{ByPolicy, Placed};
 
-use self::listening::Listening;
+use self::listening::{Listening, Reading};
 pub use self::loads::ReadLoads;
 use self::together::Together;
 use super::Desk;
 use crate::config::{Placement, Placements};
-use crate::exchange::{Order, WorkerId};
+use crate::exchange::{Order, Shared, WorkerId};
 use crate::network::canonical;
 use crate::placement::{Decider, Figure, LOOK_NS, Place, Why};
 
@@ -59,9 +59,13 @@ impl Placing {
         self.next
     }
 
-    /// For what begins now.
-    fn decider(&self, now: Instant) -> Decider {
-        Decider::new(self.age(now), self.configured.figure())
+    /// For what begins now, and is placed so. A policy counts in a way of its own, and for those that follow it.
+    fn decider(&self, placement: Placement, now: Instant) -> Decider {
+        let figure = match placement {
+            Placement::Adaptive => self.configured.figure(),
+            Placement::Engine | Placement::Kernel => Figure::Arrivals,
+        };
+        Decider::new(self.age(now), figure)
     }
 
     fn age(&self, now: Instant) -> u64 {
@@ -111,6 +115,96 @@ impl Placing {
     fn free_slot(&self) -> Option<u16> {
         (0..MAX_SLOTS).find(|slot| !self.used.contains(slot))
     }
+
+    /// A listener is placed so from now on. What was known of it was by another figure, or under another number.
+    fn place(&mut self, local: SocketAddr, placement: Placement, now: Instant) {
+        let (decider, free) = (self.decider(placement, now), self.free_slot());
+        let Some(listener) = self.listeners.get_mut(&local) else {
+            return;
+        };
+        if placement == Placement::Engine {
+            if let Some(slot) = listener.slot.take() {
+                self.used.remove(&slot);
+            }
+        } else if listener.slot.is_none() {
+            listener.slot = free;
+            self.used.extend(free);
+            match free {
+                Some(_) => self.next = self.next.or(Some(now + PERIOD)),
+                None => tracing::warn!(%local, "too many listeners are shared: it is the engine's"),
+            }
+        }
+        listener.begin(placement, decider);
+    }
+
+    /// Those that had no number, as many as there are numbers for now, and how they are to be placed.
+    fn waiting(&self) -> Vec<(SocketAddr, Placement)> {
+        let free = usize::from(MAX_SLOTS).saturating_sub(self.used.len());
+        let all = self.listeners.iter();
+        let waiting = all.filter(|(_, listener)| listener.waits()).take(free);
+        let waiting = waiting.map(|(local, listener)| (*local, listener.configured));
+        waiting.collect()
+    }
+
+    /// Looks at what has come to each listener, and decides. Those that are placed elsewhere than before.
+    fn look(&mut self, now: Instant) -> Vec<(SocketAddr, Option<Shared>)> {
+        let age = self.age(now);
+        let Some(loads) = &mut self.loads else {
+            return Vec::new();
+        };
+        let mut any = false;
+        for listener in self.listeners.values_mut() {
+            any |= listener.slot.is_some();
+            listener.read(age, &mut **loads);
+        }
+        self.next = any.then(|| now + PERIOD);
+        let all = self.listeners.iter();
+        let adaptive = all.filter(|(_, listener)| listener.is_adaptive());
+        let came = adaptive.map(|(local, listener)| (*local, listener.came()));
+        self.together.look(came);
+
+        let (policy, together) = (self.configured.policy.is_some(), self.together.settled());
+        let (band, figure) = (self.configured.band(), self.configured.figure());
+        let mut moved = Vec::new();
+        for (local, listener) in &mut self.listeners {
+            let by = match policy {
+                true => together,
+                false => listener.decider.lately(),
+            };
+            if !listener.decide(age, &band, by) {
+                continue;
+            }
+            if let (Some(decision), Some(by)) = (listener.decided, listener.by) {
+                let (place, why) = (decision.place.name(), in_words(decision.why, figure));
+                let (rate, peak) = (by.rate as u64, by.peak as u64);
+                let of = match policy {
+                    true => "all adaptive listeners",
+                    false => "this listener",
+                };
+                tracing::info!(%local, place, why, rate, peak, of, "new connections go elsewhere");
+            }
+            moved.push((*local, listener.shared()));
+        }
+        moved
+    }
+
+    /// Why a listener is where it is, in a few words.
+    fn why(&self, listener: &Listening) -> String {
+        let unread = |whose: &str| format!("what comes to {whose} cannot be read");
+        let placed = (listener.configured, listener.slot, listener.reading);
+        let why = match placed {
+            (_, None, _) => return "too many listeners are shared".to_owned(),
+            (Placement::Engine | Placement::Kernel, ..) => return "configured".to_owned(),
+            (Placement::Adaptive, _, Reading::Failed) => return unread("it"),
+            (Placement::Adaptive, ..) => listener.decided.map_or(Why::Unknown, |by| by.why),
+        };
+        // Without what comes to all of them nothing follows from what comes to one.
+        let other = self.together.unread();
+        match other.filter(|_| why == Why::Unknown && self.configured.policy.is_some()) {
+            Some(other) => unread(&other.to_string()),
+            None => in_words(why, self.configured.figure()).to_owned(),
+        }
+    }
 }
 
 impl Desk {
@@ -131,7 +225,7 @@ impl Desk {
         now: Instant,
     ) {
         let local = canonical(local);
-        let decider = self.placing.decider(now);
+        let decider = self.placing.decider(Placement::Engine, now);
         let listener = self.placing.listeners.entry(local);
         let listener = listener.or_insert_with(|| Listening::new(decider));
         listener.pinned |= pinned;
@@ -148,6 +242,7 @@ impl Desk {
 
     /// It has no listener there any more.
     pub(super) fn listens_no_longer(&mut self, worker: WorkerId, local: SocketAddr) {
+        self.control.end_listening(worker, local);
         if let Some(listener) = self.placing.listeners.get_mut(&local) {
             listener.workers &= !worker.bit();
             if listener.workers != 0 {
@@ -177,9 +272,7 @@ impl Desk {
     /// Places a listener as is configured now. Where another figure decides than before, what is known of it
     /// says nothing.
     fn configure(&mut self, local: SocketAddr, other_figure: bool, now: Instant) {
-        let decider = self.placing.decider(now);
-        let free = self.placing.free_slot();
-        let Some(listener) = self.placing.listeners.get_mut(&local) else {
+        let Some(listener) = self.placing.listeners.get(&local) else {
             return;
         };
         let configured = match self.placing.loads {
@@ -187,79 +280,31 @@ impl Desk {
             _ => Placement::Engine,
         };
         let anew = other_figure && configured == Placement::Adaptive;
-        if listener.configured == configured && !anew {
+        if listener.configured != configured || anew {
+            self.place(local, configured, now);
+        }
+    }
+
+    fn place(&mut self, local: SocketAddr, placement: Placement, now: Instant) {
+        self.placing.place(local, placement, now);
+        let Some(listener) = self.placing.listeners.get(&local) else {
             return;
-        }
-        listener.configured = configured;
-        if configured == Placement::Engine {
-            if let Some(slot) = listener.slot.take() {
-                self.placing.used.remove(&slot);
-            }
-            listener.decided = None;
-        } else if listener.slot.is_none() {
-            listener.slot = free;
-            self.placing.used.extend(free);
-            // What was counted under the number before is another's.
-            listener.decider = decider.clone();
-            match free {
-                Some(_) => self.placing.next = self.placing.next.or(Some(now + PERIOD)),
-                None => tracing::warn!(%local, "too many listeners are shared: it is the engine's"),
-            }
-        }
-        listener.place = match configured {
-            Placement::Kernel => Place::Kernel,
-            // What was decided before is not known to hold.
-            Placement::Adaptive | Placement::Engine => Place::Engine,
         };
-        if configured == Placement::Adaptive {
-            listener.decider = decider;
-            listener.decided = None;
-        }
-        let shared = listener.shared();
-        let (placement, place) = (configured.name(), listener.place.name());
+        let (shared, place) = (listener.shared(), listener.place.name());
+        let placement = placement.name();
         tracing::info!(%local, placement, place, "new connections are placed");
         self.order_all(|| Order::Place { local, shared });
     }
 
     /// Looks at what has come to each listener, if it is time.
     pub(super) fn place_listeners(&mut self, now: Instant) {
-        let placing = &mut self.placing;
-        let Some(loads) = &mut placing.loads else {
-            return;
-        };
-        if placing.next.is_none_or(|next| next > now) {
+        if self.placing.next.is_none_or(|next| next > now) {
             return;
         }
-        let age = now.saturating_duration_since(placing.began).as_nanos() as u64;
-        let mut any = false;
-        for listener in placing.listeners.values_mut() {
-            any |= listener.slot.is_some();
-            listener.read(age, &mut **loads);
+        for (local, placement) in self.placing.waiting() {
+            self.place(local, placement, now);
         }
-        placing.next = any.then(|| now + PERIOD);
-        let listeners = placing.listeners.values();
-        let adaptive = listeners.filter(|listener| listener.is_adaptive());
-        placing.together.look(adaptive.map(Listening::rate));
-
-        let (by, together) = (&placing.configured, placing.together.settled());
-        self.control.end_listening(worker, local);
-        let (band, figure) = (by.band(), by.figure());
-        let mut changed = Vec::new();
-        for (local, listener) in &mut placing.listeners {
-            let moves = listener.decide(age, &band, |listener| match by.policy {
-                Some(_) => together,
-                None => listener.decider.lately(),
-            });
-            if moves {
-                changed.push((*local, listener.shared(), listener.decided));
-            }
-        }
-        for (local, shared, decided) in changed {
-            if let Some(decision) = decided {
-                let (place, why) = (decision.place.name(), in_words(decision.why, figure));
-                let (rate, peak) = (decision.rate as u64, decision.peak as u64);
-                tracing::info!(%local, place, why, rate, peak, "new connections go elsewhere");
-            }
+        for (local, shared) in self.placing.look(now) {
             self.order_all(|| Order::Place { local, shared });
         }
     }
@@ -267,9 +312,10 @@ impl Desk {
     /// Where a listener is placed, and from which figures that follows; `None` where nothing was to be decided.
     pub(super) fn placed(&self, local: SocketAddr) -> Option<Placed> {
         let listener = self.placing.listeners.get(&local)?;
-        listener.slot?;
+        if listener.configured == Placement::Engine {
+            return None;
+        }
         let decided = listener.decided;
-        let figure = self.placing.configured.figure();
         let nearest = |value: f64| value.round() as u64;
         let policy = match listener.configured {
             Placement::Adaptive => self.placing.by_policy(),
@@ -278,12 +324,7 @@ impl Desk {
         Some(Placed {
             configured: listener.configured.name().to_owned(),
             place: listener.place.name().to_owned(),
-            why: match (listener.configured, decided) {
-                (Placement::Adaptive, Some(decision)) => in_words(decision.why, figure),
-                (Placement::Adaptive, None) => in_words(Why::Unknown, figure),
-                _ => "configured",
-            }
-            .to_owned(),
+            why: self.placing.why(listener),
             rate: decided.map_or(0, |decision| nearest(decision.rate)),
             peak: decided.map_or(0, |decision| nearest(decision.peak)),
             pays_from: match &policy {

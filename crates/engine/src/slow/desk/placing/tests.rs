@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::config::policy::tests::{FROM_100, Written};
 use crate::exchange::{self, ClientKey, SessionKey, Tale, ToSlow, Told};
 use crate::fast::ids::SessionId;
-use crate::placement::{DWELL_NS, KNOWN};
+use crate::placement::{DWELL_NS, KNOWN, Lately};
 use crate::slow::control::{Control, Governed, Pending};
 use crate::slow::desk::Facts;
 use crate::slow::desk::readers::{Reader, Readers};
@@ -145,11 +145,19 @@ fn a_number_is_free_again_when_its_listener_is_gone() {
     }
     told(&mut fast);
     desk.listens(WorkerId::FIRST, local(5000), false, now);
-    assert_eq!(desk.placed(local(5000)), None, "there is no further one");
+    let placed = desk.placed(local(5000)).expect("it was to be shared");
+    let why = "too many listeners are shared";
+    assert_eq!((&*placed.place, &*placed.why), ("engine", why));
     assert_eq!(told(&mut fast), [(5000, None)]);
     desk.listens_no_longer(WorkerId::FIRST, local(7));
     desk.listens(WorkerId::FIRST, local(5001), false, now);
     assert_eq!(told(&mut fast), [(5001, Some((0, 6)))]);
+    // Who has waited gets the next one.
+    desk.listens_no_longer(WorkerId::FIRST, local(8));
+    desk.place_listeners(now + PERIOD);
+    assert_eq!(told(&mut fast), [(5000, Some((0, 7)))]);
+    let placed = desk.placed(local(5000)).expect("shared");
+    assert_eq!((&*placed.place, &*placed.why), ("kernel", "configured"));
 }
 
 #[test]
@@ -371,9 +379,11 @@ fn a_listener_of_few_busy_connections_is_load_and_one_that_is_not_read_makes_it_
     come(&mut desk, &loads, &mut now, (1, &[(0, 2, 20)]));
     assert_eq!(desk.placing.leaves(1 << 20), None, "not a part of the sum");
     let placed = desk.placed(local(81)).expect("shared");
-    assert_eq!((&*placed.why, placed.rate), ("not known yet", 0));
+    let why = "what comes to it cannot be read";
+    assert_eq!((&*placed.why, placed.rate), (why, 0));
     let placed = desk.placed(local(80)).expect("shared");
-    assert_eq!((&*placed.place, &*placed.why), ("engine", "not known yet"));
+    let why = "what comes to 0.0.0.0:81 cannot be read";
+    assert_eq!((&*placed.place, &*placed.why), ("engine", why));
     loads
         .0
         .lock()
@@ -413,6 +423,55 @@ fn all_listeners_of_a_server_go_by_what_comes_to_it() {
     );
     let all = [80, 81, 82].map(|port| (port, Some((SHARE_ALL, port - 80))));
     assert_eq!(told(&mut fast), all);
+    // What is told in the log is what decided.
+    let by = Lately {
+        rate: 120.0,
+        peak: 120.0,
+    };
+    assert_eq!(desk.placing.listeners[&local(80)].by, Some(by));
+}
+
+#[test]
+fn listeners_that_come_and_go_hold_up_nobody() {
+    let (_file, settings) = with_policy("come-and-go");
+    let (mut desk, mut fast, loads) = desk(&settings);
+    let mut now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    told(&mut fast);
+    // Whatever has a number can be read.
+    loads.open(1, 0);
+    let mut orders = Vec::new();
+    for _ in 0..2 * DWELL_NS / LOOK_NS {
+        loads.open(0, 40);
+        loads.ask(0, 40);
+        for _ in 0..2 {
+            desk.listens(WorkerId::FIRST, local(81), false, now);
+            now += PERIOD / 2;
+            desk.place_listeners(now);
+            desk.listens_no_longer(WorkerId::FIRST, local(81));
+        }
+        orders.extend(told(&mut fast).into_iter().filter(|(port, _)| *port == 80));
+    }
+    assert_eq!(orders, [(80, Some((0, 0)))]);
+    assert_eq!(desk.placing.leaves(1 << 20), Some((None, 40.0)));
+}
+
+#[test]
+fn what_follows_no_policy_is_told_of_as_without_one() {
+    let (_file, settings) = with_policy("not-followed");
+    let settings = settings + "[placements]\n\"0.0.0.0:80\" = \"kernel\"\n";
+    let (mut desk, _fast, loads) = desk(&settings);
+    let mut now = Instant::now();
+    desk.listens(WorkerId::FIRST, local(80), false, now);
+    pass(&mut desk, &loads, &mut now, 3, 40);
+    let rate = |desk: &Desk| desk.placed(local(80)).map(|placed| placed.rate);
+    assert_eq!(rate(&desk), Some(80), "forty of each");
+    let configured = |text: &str| Config::parse("x", text).expect("valid").placements();
+    for text in ["placement = \"kernel\"\n", settings.as_str()] {
+        desk.place_by(configured(text), now);
+        pass(&mut desk, &loads, &mut now, 1, 40);
+        assert_eq!(rate(&desk), Some(80), "{text}");
+    }
 }
 
 #[test]
