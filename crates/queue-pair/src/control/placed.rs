@@ -30,6 +30,9 @@ pub struct Placed {
     pub carried: Option<u64>,
 }
 
+/// Ranges of sizes of which people are told: a policy can have many.
+const RANGES: usize = 4;
+
 /// What a policy says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -96,7 +99,7 @@ impl fmt::Display for ByPolicy {
             return f.write_str(" and takes no files");
         }
         f.write_str(" and takes files of ")?;
-        for (at, (first, last)) in reads.iter().enumerate() {
+        for (at, (first, last)) in reads.iter().take(RANGES).enumerate() {
             if at > 0 {
                 f.write_str(" and ")?;
             }
@@ -106,7 +109,10 @@ impl fmt::Display for ByPolicy {
                 (first, last) => write!(f, "{first} to {last} bytes")?,
             }
         }
-        Ok(())
+        match reads.len() > RANGES {
+            true => f.write_str(" and others"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -147,6 +153,12 @@ mod tests {
         assert_eq!(
             said(None, None, Some(&[(0, 1024), (9000, u64::MAX)])),
             format!("{known}never pays and takes files of 0 to 1024 bytes and 9000 bytes or more")
+        );
+        let many: Vec<_> = (0..9).map(|at| (20 * at, 20 * at + 9)).collect();
+        let all = said(Some(0), None, Some(&many));
+        assert!(
+            all.ends_with("files of 0 to 9 bytes and 20 to 29 bytes and 40 to 49 bytes and 60 to 69 bytes and others"),
+            "{all}"
         );
         let all = said(Some(0), None, Some(&[(0, u64::MAX)]));
         assert!(

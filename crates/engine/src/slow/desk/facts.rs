@@ -1,6 +1,6 @@
 //! What people are told: sockets, explanations.
 
-use queue_pair::control::{Explanation, SocketRow};
+use queue_pair::control::{Encoded, Explanation, Reply, SocketRow};
 use tcp::State;
 
 use super::Desk;
@@ -91,8 +91,26 @@ impl Desk {
             explained.extend(self.vlans.explain());
             explained.extend(self.explain_confinement(pid));
         }
-        explained
+        fitting(explained)
     }
+}
+
+/// As many of the lines as one answer has room for, and how many are not told: a program says of its sockets what it
+/// likes, and an answer that is too long would end the connection of who asks.
+fn fitting(mut lines: Vec<Explanation>) -> Vec<Explanation> {
+    let all = lines.len();
+    let mut told = all;
+    while told > 0 && Encoded::new(&Reply::Explained(lines.clone())).is_err() {
+        told = told * 3 / 4;
+        lines.truncate(told);
+        lines.push(Explanation {
+            fd: Explanation::NO_DESCRIPTOR,
+            kind: format!("{} more", all - told),
+            reason: "not told here: one answer has no room for them".to_owned(),
+            detail: String::new(),
+        });
+    }
+    lines
 }
 
 /// Whether a FIN of ours is not acknowledged: it has a place in the sequence, and ss(8) counts it as a byte.

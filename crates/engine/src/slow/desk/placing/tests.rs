@@ -10,7 +10,7 @@ use crate::slow::control::{Control, Governed, Pending};
 use crate::slow::desk::Facts;
 use crate::slow::desk::readers::{Reader, Readers};
 use netdev::steering::{Load, SHARE_ALL};
-use queue_pair::control::{Channel, Reply};
+use queue_pair::control::{Channel, Explanation, Reply};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -472,6 +472,59 @@ fn what_follows_no_policy_is_told_of_as_without_one() {
         pass(&mut desk, &loads, &mut now, 1, 40);
         assert_eq!(rate(&desk), Some(80), "{text}");
     }
+}
+
+#[test]
+fn explanations_of_a_long_policy_are_one_answer() {
+    let rules = (1..=policy::MOST_RULES).map(|rule| {
+        let from = if rule % 2 == 0 { "0" } else { "null" };
+        format!(
+            "{{ \"up_to_bytes\": {}, \"offload_from_rate\": {from}, \"offload_below_rate\": null }}",
+            rule * 1_000_000_000_000
+        )
+    });
+    let rules: Vec<String> = rules.collect();
+    let never = "{ \"offload_from_rate\": null, \"offload_below_rate\": null }";
+    let text = format!(
+        "{{ \"version\": 2, \"connections\": {never}, \"rules\": [{}], \"above\": {never} }}",
+        rules.join(", ")
+    );
+    let file = Written::new("long-policy", &text);
+    let settings = format!("placement = \"adaptive\"\n{}", file.setting());
+    let (mut desk, _fast, loads) = desk(&settings);
+    let mut now = Instant::now();
+    let listens = |port| exchange::Listening {
+        local: local(port),
+        waiting: 1,
+        backlog: 10,
+        credit: 4,
+        enough: false,
+    };
+    let listeners: Vec<_> = (80..104).map(listens).collect();
+    for listening in &listeners {
+        desk.listens(WorkerId::FIRST, listening.local, false, now);
+    }
+    let each: Vec<(u16, u64, u64)> = (0..24).map(|slot| (slot, 2, 4)).collect();
+    come(&mut desk, &loads, &mut now, (2 * DWELL_NS / LOOK_NS, &each));
+    for number in 0..256 {
+        let said = Explanation {
+            fd: Explanation::NO_DESCRIPTOR,
+            kind: format!("call {number}"),
+            reason: "x".repeat(256),
+            detail: String::new(),
+        };
+        assert!(desk.control.report(7, said));
+    }
+    let lines = desk.explanations(7, &listeners, [0, 0]);
+    for line in &lines[..24] {
+        assert!(line.reason.starts_with("placed there: "), "{line:?}");
+        assert!(line.reason.contains(" and others"), "{line:?}");
+        assert!(line.reason.len() < 600, "{line:?}");
+    }
+    let last = lines.last().expect("some");
+    assert!(last.kind.ends_with(" more"), "{last:?}");
+    let answer = Reply::Explained(lines);
+    assert!(queue_pair::control::Encoded::new(&answer).is_ok());
 }
 
 #[test]
