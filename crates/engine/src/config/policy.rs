@@ -1,7 +1,7 @@
 //! A policy that decides where listeners are `adaptive`: a file of its own, read with the setting that names it.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Error, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,20 +27,23 @@ impl PolicyFile {
     /// There is no policy in it: what is wrong, and on which line.
     pub fn read(path: &Path) -> Result<Self, String> {
         let name = path.display();
-        let unreadable = |error| {
+        let unreadable = |error: Error| {
             format!("cannot read the policy {name}: {error} (`outboard plan --policy` writes one)")
         };
         let file = open_regular(path).map_err(unreadable)?;
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         let mut some = file.take(LONGEST + 1);
-        some.read_to_string(&mut text).map_err(unreadable)?;
-        if text.len() as u64 > LONGEST {
+        some.read_to_end(&mut bytes).map_err(unreadable)?;
+        // First: what is cut off in the middle of a letter would seem to be no text.
+        if bytes.len() as u64 > LONGEST {
             let kib = LONGEST >> 10;
             return Err(format!(
                 "the policy {name} is longer than {kib} KiB, and so it is none"
             ));
         }
-        let policy = Policy::parse(&text).map_err(|error| format!("{name}:{error}"))?;
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|error| unreadable(Error::new(ErrorKind::InvalidData, error)))?;
+        let policy = Policy::parse(text).map_err(|error| format!("{name}:{error}"))?;
         Ok(Self {
             path: path.to_owned(),
             policy: Arc::new(policy),
@@ -64,7 +67,7 @@ fn open_regular(path: &Path) -> std::io::Result<File> {
     let file = File::from(open(path, how, Mode::empty())?);
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(std::io::Error::other("it is no regular file")),
+        false => Err(Error::other("it is no regular file")),
     }
 }
 
@@ -147,6 +150,14 @@ pub(crate) mod tests {
         );
         let error = refused(&long.setting());
         assert!(error.contains("is longer than 64 KiB"), "{error}");
+        // The last letter that is read is read in half.
+        let letters = " ".repeat(LONGEST as usize) + "ä";
+        let error = refused(&Written::new("letters", &letters).setting());
+        assert!(error.contains("is longer than 64 KiB"), "{error}");
+        let place = Written::new("no-text", "");
+        std::fs::write(&place.0, b"{\xff}").expect("written");
+        let error = refused(&place.setting());
+        assert!(error.contains("invalid utf-8"), "{error}");
         let longest = " ".repeat(LONGEST as usize - FROM_100.len()) + FROM_100;
         let longest = Written::new("longest", &longest);
         assert!(Config::parse("x", &longest.setting()).is_ok());
