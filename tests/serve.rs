@@ -216,6 +216,39 @@ fn one_connection_is_answered_time_after_time() {
     });
 }
 
+/// However often a file was asked for before.
+#[test]
+fn whoever_asks_after_a_change_gets_what_is_there_then() {
+    let test = "whoever_asks_after_a_change_gets_what_is_there_then";
+    on_both(test, &[], |stage| {
+        let (small, new) = (stage.site.join("small"), stage.site.join("new"));
+        let mut client = stage.client();
+        let mut often = |is_now: &[u8]| {
+            for round in 0..100 {
+                let (_, body) = client.fetch("GET /small", "");
+                assert!(body == is_now, "round {round}");
+            }
+            // For so long nothing is watched that has just been changed.
+            std::thread::sleep(Duration::from_millis(1200));
+            for _ in 0..100 {
+                client.fetch("GET /small", "");
+            }
+        };
+        often(&content(SMALL));
+        std::fs::write(&new, content(SMALL + 1)).expect("written");
+        std::fs::rename(&new, &small).expect("replaced");
+        often(&content(SMALL + 1));
+        // It must not be shorter: what is not acknowledged may have to be read again.
+        let mut file = std::fs::File::options().write(true).open(&small);
+        let file = file.as_mut().expect("opened");
+        file.write_all(&content(SMALL + 2)).expect("written");
+        often(&content(SMALL + 2));
+        std::fs::remove_file(&small).expect("removed");
+        let (head, _) = client.fetch("GET /small", "");
+        assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+    });
+}
+
 #[test]
 fn a_slow_reader_gets_all_while_others_are_served() {
     let test = "a_slow_reader_gets_all_while_others_are_served";

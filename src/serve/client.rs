@@ -162,7 +162,10 @@ impl Client {
             if self.last {
                 return self.linger(queue, now);
             }
-            if let Some(response) = self.exchange.respond(site, SystemTime::now()) {
+            // Mostly nothing is left of what was asked, and nobody needs to know the time.
+            if !self.exchange.is_empty()
+                && let Some(response) = self.exchange.respond(site, SystemTime::now())
+            {
                 self.answer(queue, response, rules);
                 has_answered = true;
                 continue;
@@ -170,7 +173,7 @@ impl Client {
             if let (Some(_), Some(uploads)) = (self.exchange.upload(), &rules.uploads) {
                 match self.store(queue, uploads, rules, now) {
                     Ok(()) => {
-                        site.look_again();
+                        site.look_again(now);
                         continue;
                     }
                     Err(Errno::AGAIN) => return Ok(Waits::ForInput),
@@ -183,7 +186,7 @@ impl Client {
                 Ok(received) => {
                     // Whoever knows the answer before may know of a change since.
                     if has_answered {
-                        site.look_again();
+                        site.look_again(now);
                     }
                     self.exchange.receive(&input[..received]);
                     if !self.head_begun {
@@ -299,14 +302,9 @@ impl Client {
             } => {
                 let piece = usize::try_from(*length).map_or(TURN, |length| length.min(TURN));
                 let more = follows || *length > TURN as u64;
-                let sent = queue.send_registered_file(
-                    self.connection,
-                    file,
-                    *offset,
-                    piece,
-                    more,
-                    None,
-                )?;
+                // It was looked at when the response was made.
+                let sent =
+                    queue.send_known_file(self.connection, file, *offset, piece, more, None)?;
                 if sent == 0 {
                     // The file has become shorter. Its length is promised, so the only honest
                     // end is one that the client notices.

@@ -8,7 +8,7 @@ use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat,
 };
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -29,7 +29,8 @@ pub struct FileState {
 }
 
 impl FileState {
-    fn of(facts: &Stat) -> Self {
+    /// By what the kernel says of it.
+    pub fn of(facts: &Stat) -> Self {
         Self {
             file: (facts.st_dev, facts.st_ino),
             size: facts.st_size,
@@ -57,6 +58,11 @@ impl Directory {
         let root = rustix::fs::open(path, flags, Mode::empty())
             .with_context(|| format!("cannot serve {}", path.display()))?;
         Ok(Self { root, list })
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
     }
 
     fn open_below(&self, path: &[u8]) -> Result<OwnedFd, Errno> {

@@ -10,6 +10,9 @@ use super::response::{Head, Part, Response, error_page, page};
 use std::rc::Rc;
 use std::time::SystemTime;
 
+/// So much memory for requests is kept between two.
+const KEPT: usize = 1024;
+
 /// Where files come from.
 pub trait Site {
     /// An open file, or whatever stands for one.
@@ -168,6 +171,11 @@ impl Exchange {
         !self.over && !self.input.is_empty() && self.storing.is_none()
     }
 
+    /// Nothing has arrived that was not used.
+    pub fn is_empty(&self) -> bool {
+        self.input.is_empty()
+    }
+
     /// Nothing has arrived that is not answered.
     pub fn is_idle(&self) -> bool {
         self.input.is_empty() && self.to_skip == 0 && self.storing.is_none()
@@ -247,8 +255,7 @@ impl Exchange {
                 }
                 self.to_skip = request.body;
                 request.keep_alive &= !self.closing;
-                let arrived = std::mem::take(&mut self.input);
-                self.receive(&arrived);
+                self.skip_arrived();
                 let response = answer(&request, site, now);
                 self.target = std::mem::take(&mut request.target);
                 response
@@ -269,6 +276,17 @@ impl Exchange {
         };
         self.over = response.close;
         Some(response)
+    }
+
+    /// Throws away what has arrived of the body of a request. Of the memory for requests so much is kept as they mostly
+    /// need: there may be many connections.
+    fn skip_arrived(&mut self) {
+        if self.to_skip > 0 {
+            let arrived = std::mem::take(&mut self.input);
+            self.receive(&arrived);
+        } else if self.input.is_empty() && self.input.capacity() > KEPT {
+            self.input = Vec::new();
+        }
     }
 
     /// The response to a request that did not arrive in time.
@@ -446,15 +464,16 @@ fn html<F>(
 /// write.
 fn response<F>(status: u16, head: Head, mut body: Vec<Part<F>>, close: bool) -> Response<F> {
     let mut first = head.finish();
-    if let Some(Part::Bytes(bytes)) = body.first() {
-        first.extend_from_slice(bytes);
-        body.remove(0);
+    match body.first_mut() {
+        Some(Part::Bytes(bytes)) => {
+            first.extend_from_slice(bytes);
+            *bytes = first;
+        }
+        _ => body.insert(0, Part::Bytes(first)),
     }
-    let mut parts = vec![Part::Bytes(first)];
-    parts.append(&mut body);
     Response {
         status,
-        parts,
+        parts: body,
         close,
     }
 }

@@ -266,3 +266,18 @@ fn half_a_request_times_out_with_a_page() {
     let response: Response<&[u8]> = exchange.time_out(NOW);
     assert_eq!((response.status, response.close), (408, true));
 }
+
+#[test]
+fn the_memory_of_a_long_head_is_not_kept() {
+    let mut exchange = Exchange::default();
+    let mut kept_after = |head: usize| {
+        let pad = "x".repeat(head);
+        let request = format!("GET /text HTTP/1.1\r\nHost: x\r\nX: {pad}\r\n\r\n");
+        exchange.receive(request.as_bytes());
+        exchange.respond(&Memory, NOW).expect("a response");
+        assert!(exchange.is_empty());
+        exchange.input.capacity()
+    };
+    assert_eq!(kept_after(4000), 0);
+    assert!((1..=1024).contains(&kept_after(100)));
+}

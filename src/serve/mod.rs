@@ -12,6 +12,7 @@ pub mod request;
 pub mod response;
 mod server;
 mod uploads;
+mod watches;
 
 use anyhow::{Result, bail};
 use client::Rules;

@@ -1,9 +1,11 @@
 //! The site as connections send it: a file is named to them, not read for them. Files stay open for a while: to
 //! open one costs several times what it costs to see that it is still the one that was open, and to see that costs
-//! a fifth of all that a small request does. So that is done once for all requests that were there at one time.
+//! a tenth of all that a small request does. So that is done once for all requests that were there at one time; and
+//! files that are asked for often are watched, so that it needs not be done at all.
 
 use super::directory::{Directory, FileState, INDEX, Opened};
 use super::exchange::{FileInfo, Found, Site};
+use super::watches::{Watched, Watches};
 use native::{Context, File};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -15,6 +17,13 @@ use std::time::{Duration, Instant};
 const OPEN: usize = 1_024;
 /// One that nobody has asked for so long is closed: whoever deletes a file wants its space back.
 const UNUSED: Duration = Duration::from_secs(5);
+/// One that was looked at so often is watched: to begin costs as much as that.
+const OFTEN: u32 = 16;
+/// How often a file that is watched is looked at nevertheless, since there are changes of which nobody tells; and how
+/// long none is watched after something was told, since there may be more to come.
+const DOUBT: Duration = Duration::from_secs(1);
+/// For so many doubts what could not be watched is not tried again.
+const LATER: u64 = 60;
 
 /// A directory whose files are sent by name.
 pub struct Offered {
@@ -23,6 +32,10 @@ pub struct Offered {
     open: RefCell<HashMap<Vec<u8>, Open>>,
     /// Counts how often it was to be looked again.
     looks: Cell<u64>,
+    /// Counts the times after which what is watched is doubted, and when the last one was.
+    doubts: Cell<u64>,
+    doubted: Cell<Instant>,
+    watches: RefCell<Watches>,
 }
 
 /// A file that was sent from.
@@ -31,6 +44,12 @@ struct Open {
     info: FileInfo<Rc<File>>,
     /// The look in which it was seen to be the one that is there.
     seen: u64,
+    /// The doubts that there had been when it was last looked at, and how often it was.
+    asked: u64,
+    times: u32,
+    watched: Option<Watched>,
+    /// The doubts after which it may be watched.
+    not_before: u64,
     used: bool,
     /// When it was last seen to be used.
     since: Option<Instant>,
@@ -43,14 +62,21 @@ impl Offered {
             directory,
             context,
             open: RefCell::default(),
-            looks: Cell::new(0),
+            looks: Cell::new(1),
+            doubts: Cell::new(1),
+            doubted: Cell::new(Instant::now()),
+            watches: RefCell::default(),
         }
     }
 
-    /// From now on what is there is looked at anew. To be called before the requests that came at one time are
+    /// From `now` on what is there is looked at anew. To be called before the requests that came at one time are
     /// answered, and after each change that is this server's own.
-    pub fn look_again(&self) {
+    pub fn look_again(&self, now: Instant) {
         self.looks.set(self.looks.get() + 1);
+        if now.saturating_duration_since(self.doubted.get()) >= DOUBT {
+            self.doubted.set(now);
+            self.doubts.set(self.doubts.get() + 1);
+        }
     }
 
     /// Closes what nobody has asked for in the last seconds. To be called now and then.
@@ -70,13 +96,41 @@ impl Offered {
         let mut all = self.open.borrow_mut();
         let open = all.get_mut(path)?;
         let look = self.looks.get();
-        if open.seen != look && self.directory.state(path) != Some(open.state) {
+        if open.seen != look && !self.is_still_there(path, open) {
             all.remove(path);
             return None;
         }
         open.seen = look;
         open.used = true;
         Some(open.info.clone())
+    }
+
+    /// Whether a file is still the one at its path: by what is told of it, or by a look.
+    fn is_still_there(&self, path: &[u8], open: &mut Open) -> bool {
+        let mut watches = self.watches.borrow_mut();
+        let doubts = self.doubts.get();
+        watches.look(self.looks.get(), doubts);
+        let is_watched = open.watched.is_some_and(|since| watches.hold(since));
+        if is_watched && open.asked == doubts {
+            return true;
+        }
+        if self.directory.state(path) != Some(open.state) {
+            return false;
+        }
+        open.asked = doubts;
+        open.times = open.times.saturating_add(1);
+        let may_begin = doubts >= open.not_before && watches.may_begin(doubts);
+        if !is_watched && open.times >= OFTEN && may_begin {
+            open.times = 0;
+            let begun = watches.begin(self.directory.root(), path, doubts);
+            // Its path may lead through a link, which is another state.
+            let begun = begun.ok().filter(|(_, state)| *state == open.state);
+            open.watched = begun.map(|(watched, _)| watched);
+            if open.watched.is_none() {
+                open.not_before = doubts + LATER;
+            }
+        }
+        true
     }
 
     /// Shows a file that was opened to the connections, and keeps it open.
@@ -94,6 +148,10 @@ impl Offered {
                 state,
                 info: info.clone(),
                 seen: self.looks.get(),
+                asked: self.doubts.get(),
+                times: 0,
+                watched: None,
+                not_before: 0,
                 used: true,
                 since: None,
             };
@@ -125,133 +183,5 @@ impl Site for Offered {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use native::Mode;
-    use std::fs::{create_dir_all, rename, write};
-    use std::path::PathBuf;
-
-    struct Place(PathBuf, Offered);
-
-    impl Place {
-        fn new(name: &str) -> Self {
-            let name = format!("outboard-offered-{name}-{}", std::process::id());
-            let root = std::env::temp_dir().join(name);
-            create_dir_all(root.join("sub")).unwrap();
-            let directory = Directory::open(&root, false).unwrap();
-            let nowhere = root.join("no-engine");
-            let context = Context::attach_at(&nowhere, "test", Mode::Any).unwrap();
-            Self(root, Offered::new(directory, context))
-        }
-
-        fn write(&self, path: &str, text: &str) {
-            write(self.0.join(path), text).unwrap();
-        }
-
-        /// The file at `path`, and its length.
-        fn find(&self, path: &str) -> Option<(Rc<File>, u64)> {
-            self.1.look_again();
-            self.find_still(path)
-        }
-
-        /// The same in one look with what was found before.
-        fn find_still(&self, path: &str) -> Option<(Rc<File>, u64)> {
-            match self.1.find(path.as_bytes()) {
-                Found::File(info) => Some((info.file(), info.length())),
-                _ => None,
-            }
-        }
-
-        fn is_open(&self, path: &str) -> bool {
-            self.1.open.borrow().contains_key(path.as_bytes())
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    #[test]
-    fn a_file_stays_open_while_it_is_the_one_that_is_there() {
-        let place = Place::new("same");
-        place.write("page", "1");
-        place.write("sub/index.html", "22");
-        for path in ["page", "sub/"] {
-            let (first, length) = place.find(path).unwrap();
-            let (again, _) = place.find(path).unwrap();
-            assert!(Rc::ptr_eq(&first, &again), "{path}");
-            assert_eq!(length, if path == "page" { 1 } else { 2 });
-        }
-        let (index, _) = place.find("sub/index.html").unwrap();
-        assert!(Rc::ptr_eq(&index, &place.find("sub/").unwrap().0));
-    }
-
-    #[test]
-    fn what_was_changed_replaced_or_deleted_is_seen_at_once() {
-        let place = Place::new("other");
-        place.write("page", "1");
-        let (first, _) = place.find("page").unwrap();
-        place.write("page", "22");
-        let (changed, length) = place.find("page").unwrap();
-        assert!(length == 2 && !Rc::ptr_eq(&first, &changed));
-        place.write("new", "33");
-        rename(place.0.join("new"), place.0.join("page")).unwrap();
-        let (replaced, _) = place.find("page").unwrap();
-        assert!(!Rc::ptr_eq(&changed, &replaced));
-        std::fs::remove_file(place.0.join("page")).unwrap();
-        assert!(place.find("page").is_none() && !place.is_open("page"));
-    }
-
-    #[test]
-    fn requests_of_one_time_look_once() {
-        let place = Place::new("once");
-        place.write("page", "1");
-        let (first, _) = place.find("page").unwrap();
-        let (again, _) = place.find("page").unwrap();
-        place.write("page", "22");
-        let (still, length) = place.find_still("page").unwrap();
-        assert!(length == 1 && Rc::ptr_eq(&first, &again) && Rc::ptr_eq(&first, &still));
-        assert_eq!(place.find("page").unwrap().1, 2);
-    }
-
-    #[test]
-    fn a_link_that_leads_out_later_leads_nowhere() {
-        let place = Place::new("link");
-        place.write("page", "1");
-        std::os::unix::fs::symlink("page", place.0.join("link")).unwrap();
-        assert!(place.find("link").is_some());
-        std::fs::remove_file(place.0.join("link")).unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", place.0.join("link")).unwrap();
-        assert!(place.find("link").is_none());
-    }
-
-    #[test]
-    fn what_nobody_asks_for_is_closed_after_a_while() {
-        let place = Place::new("unused");
-        place.write("page", "1");
-        place.write("other", "2");
-        let begin = Instant::now();
-        let later = |seconds| place.1.forget_unused(begin + Duration::from_secs(seconds));
-        place.find("page").unwrap();
-        place.find("other").unwrap();
-        later(0);
-        later(4);
-        place.find("other").unwrap();
-        later(5);
-        assert!(!place.is_open("page") && place.is_open("other"));
-        later(10);
-        assert!(!place.is_open("other"));
-    }
-
-    #[test]
-    fn no_more_than_so_many_stay_open() {
-        let place = Place::new("many");
-        for file in 0..OPEN + 2 {
-            place.write(&file.to_string(), "");
-            place.find(&file.to_string()).unwrap();
-        }
-        assert_eq!(place.1.open.borrow().len(), OPEN);
-    }
-}
+#[path = "offered_tests.rs"]
+mod tests;

@@ -13,6 +13,9 @@ pub struct BadTarget;
 /// climbing above the root.
 pub fn resolve(target: &[u8]) -> Result<Vec<u8>, BadTarget> {
     let path = origin_form(target).ok_or(BadTarget)?;
+    if is_canonical(path) {
+        return Ok(path[1..].to_vec());
+    }
     let decoded = decode(path)?;
     let mut segments: Vec<&[u8]> = Vec::new();
     let mut slash = true;
@@ -29,6 +32,15 @@ pub fn resolve(target: &[u8]) -> Result<Vec<u8>, BadTarget> {
         joined.push(b'/');
     }
     Ok(joined)
+}
+
+/// Whether nothing of a path is to be decoded or taken out, as is mostly so. One that only might be is not.
+fn is_canonical(path: &[u8]) -> bool {
+    let mut before = 0;
+    path.iter().all(|&byte| {
+        let follows_slash = std::mem::replace(&mut before, byte) == b'/';
+        !(matches!(byte, b'%' | 0) || follows_slash && matches!(byte, b'/' | b'.'))
+    })
 }
 
 /// The path of a target in origin form (`/a?b`) or absolute form (`http://host/a?b`), without its
@@ -124,6 +136,8 @@ mod tests {
         resolves("http://example.org", "");
         resolves("/a/./b/../c", "a/c");
         resolves("/a/..", "");
+        resolves("/.hidden/a.b/", ".hidden/a.b/");
+        resolves("/a/..b/.", "a/..b/");
     }
 
     #[test]
@@ -141,7 +155,9 @@ mod tests {
 
     #[test]
     fn what_is_no_path_is_refused() {
-        for target in ["", "a", "*", "/%", "/%4", "/%zz", "/a%00b", "ftp://x/"] {
+        for target in [
+            "", "a", "*", "/%", "/%4", "/%zz", "/a%00b", "/a\0b", "ftp://x/",
+        ] {
             assert_eq!(resolve(target.as_bytes()), Err(BadTarget), "{target}");
         }
     }

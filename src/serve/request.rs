@@ -1,5 +1,7 @@
 //! Reading the head of a request: what the server needs of it, owned.
 
+use std::mem::MaybeUninit;
+
 /// At most so many header fields; more is answered with 431.
 const MAX_FIELDS: usize = 100;
 /// The head of a request, in bytes; a longer one is answered with 431 (or 414, if its target
@@ -82,9 +84,11 @@ pub struct Refused(pub u16);
 /// Reads the head at the start of `input`: the request and the length of its head, or `None` if
 /// the head is not complete yet. Bodies of up to `uploads` bytes may be stored; `None`: nothing may.
 pub fn parse(input: &[u8], uploads: Option<u64>) -> Result<Option<(Request, usize)>, Refused> {
-    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
-    let mut head = httparse::Request::new(&mut fields);
-    let length = match head.parse(&input[..input.len().min(MAX_HEAD)]) {
+    // Room for all of them costs more to fill than the few take that most requests have.
+    let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut head = httparse::Request::new(&mut []);
+    let input_here = &input[..input.len().min(MAX_HEAD)];
+    let length = match head.parse_with_uninit_headers(input_here, &mut fields) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) if input.len() < MAX_HEAD => return Ok(None),
         Ok(httparse::Status::Partial) => {

@@ -31,6 +31,9 @@ pub struct Response<F> {
     pub close: bool,
 }
 
+/// What a head mostly has room in, with a short page behind it.
+const HEAD: usize = 512;
+
 /// A head being written.
 pub struct Head {
     bytes: Vec<u8>,
@@ -40,7 +43,7 @@ impl Head {
     /// Begins a head.
     pub fn new(status: u16, now: SystemTime) -> Self {
         let mut head = Self {
-            bytes: Vec::with_capacity(256),
+            bytes: Vec::with_capacity(HEAD),
         };
         if status == 200 {
             head.fields("HTTP/1.1 200 OK\r\n");

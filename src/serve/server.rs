@@ -86,7 +86,7 @@ impl Server {
                 Err(error) => return Err(error).context("waiting failed"),
             }
             let now = Instant::now();
-            self.site.look_again();
+            self.site.look_again(now);
             let mut waiting = std::mem::take(&mut self.waiting_turn);
             // One of whom was told meanwhile is there twice.
             waiting.sort_unstable();

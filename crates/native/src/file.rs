@@ -94,11 +94,23 @@ impl File {
         }
         let left = size(&facts)?.saturating_sub(offset);
         let len = len.min(usize::try_from(left).unwrap_or(usize::MAX));
+        self.send_known(stream, offset, len, more, Some(&facts))
+    }
+
+    /// As [`send`](Self::send), of a regular file that has all of these bytes, and these facts, as far as that is known.
+    pub(crate) fn send_known(
+        &self,
+        stream: &mut Stream,
+        offset: u64,
+        len: usize,
+        more: bool,
+        facts: Option<&Stat>,
+    ) -> Result<usize, Errno> {
         if len == 0 {
             return Ok(0);
         }
         if let Stream::Engine(socket) = &*stream
-            && let Some(sent) = self.send_by_engine(socket, &facts, offset, len, more)
+            && let Some(sent) = self.send_by_engine(socket, facts, offset, len, more)
         {
             return sent;
         }
@@ -109,7 +121,7 @@ impl File {
     fn send_by_engine(
         &self,
         socket: &Socket,
-        facts: &Stat,
+        facts: Option<&Stat>,
         offset: u64,
         len: usize,
         more: bool,
@@ -121,6 +133,11 @@ impl File {
             Shown::Refused => false,
         };
         if is_due {
+            let asked = match facts {
+                Some(_) => None,
+                None => fstat(&self.file).ok(),
+            };
+            let facts = facts.or(asked.as_ref())?;
             shown.show(&self.session, self.file.as_fd(), facts);
         }
         let Shown::Yes(file) = &*shown else {

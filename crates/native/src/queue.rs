@@ -417,9 +417,11 @@ impl Queue {
                     events.push(event);
                 }
             }
+            if !events.is_empty() || most == 0 {
+                return Ok(());
+            }
             left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
-            let is_over = left == Some(Duration::ZERO) && looked_at_all;
-            if !events.is_empty() || is_over || most == 0 {
+            if left == Some(Duration::ZERO) && looked_at_all {
                 return Ok(());
             }
         }

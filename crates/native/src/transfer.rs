@@ -261,6 +261,26 @@ impl Queue {
         })
     }
 
+    /// As [`send_registered_file`](Self::send_registered_file), of a regular file that has just been seen to have all of
+    /// these bytes: its size is not asked for, which is a system call less. If it has become shorter since, it is as
+    /// if it became so on the way.
+    ///
+    /// # Errors
+    /// As for `send_registered_file`.
+    pub fn send_known_file(
+        &mut self,
+        handle: Handle,
+        file: &File,
+        offset: u64,
+        len: usize,
+        more: bool,
+        back: impl Into<Back>,
+    ) -> Result<usize, Errno> {
+        self.transfer(handle, back.into(), Vec::new(), |stream| {
+            file.send_known(stream, offset, len, more, None)
+        })
+    }
+
     /// Lends up to `want` bytes (at least one, at most 64 KiB) to be filled in place and
     /// [committed](Self::commit). Until then nothing else can be sent on the connection.
     ///

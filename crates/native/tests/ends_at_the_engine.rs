@@ -139,7 +139,7 @@ fn a_reset_that_a_receive_has_met_is_told_of_what_was_sent_before() {
 fn a_reset_is_told_by_sends_of_any_kind() {
     type Result<T> = std::result::Result<T, Errno>;
     type Send = fn(&mut Scene, &Memory, &File, Option<Room>) -> Result<()>;
-    let kinds: [(&str, Send); 5] = [
+    let kinds: [(&str, Send); 6] = [
         ("by copying", |scene, _, _, _| {
             scene.queue.send(scene.handle, &[1; 9], false).map(drop)
         }),
@@ -151,6 +151,11 @@ fn a_reset_is_told_by_sends_of_any_kind() {
         ("from a registered file", |scene, _, file, _| {
             let (queue, handle) = (&mut scene.queue, scene.handle);
             let sent = queue.send_registered_file(handle, file, 0, 9, false, Some(1));
+            sent.map(drop)
+        }),
+        ("from a file that is known", |scene, _, file, _| {
+            let (queue, handle) = (&mut scene.queue, scene.handle);
+            let sent = queue.send_known_file(handle, file, 0, 9, false, Some(1));
             sent.map(drop)
         }),
         ("into a room", |scene, _, _, _| {

@@ -576,6 +576,14 @@ fn a_file_is_sent_from_when_it_is_needed_and_only_if_it_is_one() {
     assert_eq!(send(&no_file, 0), Err(Errno::INVAL));
     assert!(!file.is_offloaded() && !no_file.is_offloaded());
     pair.expect(server, SERVER, b"a file");
+    let mut send = |offset, len| {
+        pair.queue
+            .send_known_file(client, &file, offset, len, false, None)
+    };
+    // Who knows wrong is told how many there are.
+    assert_eq!((send(0, 4), send(9, 100)), (Ok(4), Ok(2)));
+    assert_eq!((send(11, 100), send(0, 0)), (Ok(0), Ok(0)));
+    pair.expect(server, SERVER, b"fromle");
     assert_eq!(pair.queue.is_offloaded(server), Ok(false));
     assert_eq!(pair.queue.is_offloaded(pair.listener), Ok(false));
     pair.queue.close(server).unwrap();
