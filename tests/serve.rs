@@ -249,6 +249,29 @@ fn whoever_asks_after_a_change_gets_what_is_there_then() {
     });
 }
 
+/// Who deletes a file wants its place on the disk back, whether or not others are served meanwhile.
+#[test]
+fn files_that_nobody_asks_for_are_closed() {
+    on_both("files_that_nobody_asks_for_are_closed", &[], |stage| {
+        let descriptors = format!("/proc/{}/fd", stage.server.id());
+        let is_open = || {
+            let all = std::fs::read_dir(&descriptors).expect("its descriptors");
+            let mut links = all.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+            links.any(|link| link == stage.site.join("middle"))
+        };
+        let mut client = stage.client();
+        while !is_open() {
+            client.fetch("GET /middle", "");
+        }
+        drop(client);
+        let begin = Instant::now();
+        while is_open() {
+            assert!(begin.elapsed() < PATIENCE, "it is still open");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+}
+
 #[test]
 fn a_slow_reader_gets_all_while_others_are_served() {
     let test = "a_slow_reader_gets_all_while_others_are_served";

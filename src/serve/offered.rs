@@ -88,6 +88,14 @@ impl Offered {
             let since = *open.since.get_or_insert(now);
             now.saturating_duration_since(since) < UNUSED
         });
+        if !self.has_open() {
+            self.watches.borrow_mut().end();
+        }
+    }
+
+    /// Whether there is anything to be [closed](Self::forget_unused) some time.
+    pub fn has_open(&self) -> bool {
+        !self.open.borrow().is_empty()
     }
 
     /// The file at `path`, if it is open and the one that is there now. Where it leads to then was below the

@@ -314,3 +314,20 @@ fn more_files_than_can_be_watched_are_looked_at() {
     }
     assert!(place.is_watched(left));
 }
+
+#[test]
+fn who_has_nothing_open_watches_nothing() {
+    let place = Place::new("resting");
+    place.write("page", "1");
+    if !place.watches("page") {
+        return;
+    }
+    let watched = place.1.open.borrow()[b"page".as_slice()].watched.unwrap();
+    let begin = Instant::now();
+    place.1.forget_unused(begin);
+    assert!(place.1.has_open() && place.is_watched("page"));
+    place.1.forget_unused(begin + UNUSED);
+    assert!(!place.1.has_open() && !place.1.watches.borrow().hold(watched));
+    // It is no change: the file may be watched again at once.
+    assert!(place.watches("page"));
+}

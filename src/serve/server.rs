@@ -153,13 +153,13 @@ impl Server {
         Ok(())
     }
 
-    /// How long to sleep: not at all if someone waits for a turn, for ever if there is nobody.
+    /// How long to sleep: not at all if someone waits for a turn, for ever if there is nobody and nothing is open.
     fn patience(&self) -> Option<Duration> {
         if !self.waiting_turn.is_empty() || self.has_more {
             Some(Duration::ZERO)
         } else if let Some(at) = self.deadline {
             Some(at.saturating_duration_since(Instant::now()).min(CHECK))
-        } else if !self.clients.is_empty() || self.is_short {
+        } else if !self.clients.is_empty() || self.is_short || self.site.has_open() {
             Some(CHECK)
         } else {
             None

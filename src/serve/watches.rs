@@ -22,8 +22,10 @@ pub const MOST: usize = 512;
 pub const LASTS: u64 = 60;
 /// So many bytes of what was told are taken out at once: at least one event with the longest of names.
 const EVENTS: usize = 512;
-/// So often, then others have their turn: what is told of nothing that is watched does no harm.
+/// So much is thrown away of what was told of what is not watched any more, then others have their turn: what is left
+/// does no harm. The kernel keeps some thousand events.
 const READS: usize = 64;
+const THROWN: usize = 16 * 1024;
 /// File systems that are changed through this kernel only (statfs(2)): bcachefs, Btrfs, ext2 to ext4, F2FS, ramfs,
 /// tmpfs, XFS.
 const LOCAL: [u32; 7] = [
@@ -94,10 +96,18 @@ impl Watches {
         self.forgotten_in != period
     }
 
-    /// From now on nothing is watched.
+    /// From now on nothing is watched, until the period is over.
     fn forget(&mut self, period: u64) {
-        self.forgotten += 1;
         self.forgotten_in = period;
+        self.end();
+    }
+
+    /// From now on nothing is watched.
+    pub fn end(&mut self) {
+        if self.all.is_empty() {
+            return;
+        }
+        self.forgotten += 1;
         let watches = self.all.drain();
         if let Some(events) = &self.events {
             for watch in watches {
@@ -106,7 +116,7 @@ impl Watches {
             }
             // Each of them was told of, too.
             for _ in 0..READS {
-                if read(events, &mut [0; EVENTS]).is_err() {
+                if read(events, &mut [0; THROWN]).is_err() {
                     break;
                 }
             }
