@@ -144,7 +144,12 @@ impl Client {
         input: &mut [u8; INPUT],
     ) -> Result<Waits, Errno> {
         let mut budget = TURN;
-        let mut has_answered = false;
+        // Who asks for the first time, or has got an answer, or asks in parts, may know of a change that is later than
+        // the last look: this turn may be long already.
+        let asks_late = !self.answered
+            || !self.output.is_empty()
+            || self.exchange.is_waiting_for_rest();
+        let mut looks = asks_late;
         for _ in 0..TURN_REQUESTS {
             while !self.output.is_empty() {
                 match self.send_some(queue) {
@@ -167,7 +172,7 @@ impl Client {
                 && let Some(response) = self.exchange.respond(site, SystemTime::now())
             {
                 self.answer(queue, response, rules);
-                has_answered = true;
+                looks = true;
                 continue;
             }
             if let (Some(_), Some(uploads)) = (self.exchange.upload(), &rules.uploads) {
@@ -184,8 +189,7 @@ impl Client {
             match queue.recv(self.connection, &mut input[..room]) {
                 Ok(0) => return Ok(Waits::Over),
                 Ok(received) => {
-                    // Whoever knows the answer before may know of a change since.
-                    if has_answered {
+                    if looks {
                         site.look_again(now);
                     }
                     self.exchange.receive(&input[..received]);

@@ -81,6 +81,23 @@ impl Drop for Place {
     }
 }
 
+/// A link at the end of a path is looked at each time, and takes no place of what can be watched.
+#[test]
+fn links_leave_room_for_files() {
+    let place = Place::new("links-and-files");
+    place.write("page", "abc");
+    for number in 0..=MOST {
+        symlink("page", place.0.join(format!("link-{number}"))).unwrap();
+    }
+    for number in 0..=MOST {
+        for _ in 0..=OFTEN {
+            assert!(place.find(&format!("link-{number}")).is_some());
+        }
+        assert!(!place.is_watched(&format!("link-{number}")));
+    }
+    place.watches("page");
+}
+
 #[test]
 fn a_file_stays_open_while_it_is_the_one_that_is_there() {
     let place = Place::new("same");

@@ -11,7 +11,7 @@
 
 use super::directory::FileState;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{Mode, OFlags, fstat, fstatfs, openat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, openat};
 use rustix::io::{Errno, read};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -63,8 +63,8 @@ pub struct Watches {
     forgotten_in: u64,
     /// The last look in which was asked for it.
     look: u64,
-    /// That something cannot be watched was said.
-    has_complained: bool,
+    /// Why something cannot be watched, as far as it was said.
+    said: HashSet<i32>,
 }
 
 /// A file is watched, until something is told.
@@ -140,7 +140,7 @@ impl Watches {
         }
         if let Err(error) = state
             && let Some(why) = why_not(error)
-            && !std::mem::replace(&mut self.has_complained, true)
+            && self.said.insert(error.raw_os_error())
         {
             crate::closed_pipe::remark(format_args!(
                 "outboard: files are looked at for each request, since they cannot be watched: {why}"
@@ -168,6 +168,11 @@ impl Watches {
         }
         let here = way.as_ref().map_or(root, OwnedFd::as_fd);
         let file = openat(here, rest, flags, Mode::empty())?;
+        let kind = fstat(&file)?.st_mode;
+        // A link at the end is no file, and takes no place of one.
+        if FileType::from_raw_mode(kind) != FileType::RegularFile {
+            return Err(Errno::LOOP);
+        }
         self.add(file.as_fd(), OF_FILE)?;
         Ok(FileState::of(&fstat(&file)?))
     }
@@ -204,6 +209,7 @@ fn why_not(error: Errno) -> Option<String> {
     match error {
         Errno::OPNOTSUPP => Some("others may change the file system that they are on".into()),
         Errno::NOSPC => Some("all watches are in use (sysctl fs.inotify.max_user_watches)".into()),
+        Errno::ACCESS => Some("this user may not read them, or a directory on the way".into()),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOSYS => Some(format!("{error}")),
         _ => None,
     }
