@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Nothing may hang.
@@ -144,6 +145,15 @@ impl Client {
     }
 }
 
+/// Says at its end that all is over.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = head.lines().filter_map(|line| line.split_once(": "));
     fields.find_map(|(found, value)| (found == name).then_some(value))
@@ -246,6 +256,43 @@ fn whoever_asks_after_a_change_gets_what_is_there_then() {
         std::fs::remove_file(&small).expect("removed");
         let (head, _) = client.fetch("GET /small", "");
         assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+    });
+}
+
+/// However long the server has been at it with others: who asks them together for many files keeps it for a while, and
+/// who connects meanwhile is served in the same turn.
+#[test]
+fn whoever_connects_after_a_change_gets_what_is_there_then() {
+    const AT_ONCE: usize = 64;
+    const ROUNDS: usize = 100;
+    let test = "whoever_connects_after_a_change_gets_what_is_there_then";
+    on_both(test, &[], |stage| {
+        let (small, new) = (stage.site.join("small"), stage.site.join("new"));
+        let mut busy = stage.client();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (head, body) = busy.fetch("GET /large", "Range: bytes=0-0\r\n");
+                let mut answers = vec![0; AT_ONCE * (head.len() + body.len())];
+                while !over.load(Ordering::Relaxed) {
+                    let one = "GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=0-0\r\n\r\n";
+                    let asked = busy.0.write_all(one.repeat(AT_ONCE).as_bytes());
+                    asked.expect("asked");
+                    busy.0.read_exact(&mut answers).expect("answered");
+                }
+            });
+            // Also where something fails.
+            let _ends = Ends(&over);
+            let found: Vec<usize> = (1..=ROUNDS)
+                .map(|round| {
+                    std::fs::write(&new, content(SMALL + round)).expect("written");
+                    std::fs::rename(&new, &small).expect("replaced");
+                    let (_, body) = stage.client().fetch("GET /small", "");
+                    body.len() - SMALL
+                })
+                .collect();
+            assert_eq!(found, (1..=ROUNDS).collect::<Vec<_>>());
+        });
     });
 }
 

@@ -146,9 +146,8 @@ impl Client {
         let mut budget = TURN;
         // Who asks for the first time, or has got an answer, or asks in parts, may know of a change that is later than
         // the last look: this turn may be long already.
-        let asks_late = !self.answered
-            || !self.output.is_empty()
-            || self.exchange.is_waiting_for_rest();
+        let asks_late =
+            !self.answered || !self.output.is_empty() || self.exchange.is_waiting_for_rest();
         let mut looks = asks_late;
         for _ in 0..TURN_REQUESTS {
             while !self.output.is_empty() {
