@@ -176,7 +176,7 @@ fn write_policy(path: &Path, text: &str) -> std::io::Result<()> {
         // A terminal or a pipe is written to, and not replaced; nor is what has another name for it, such as
         // /dev/stdout.
         Ok(there) if !there.is_file() => std::fs::write(path, text),
-        _ => crate::whole_file::write(path, text),
+        _ => ::lab::whole_file::write(path, text),
     }
 }
 

@@ -20,7 +20,7 @@ use super::Desk;
 use crate::config::{Placement, Placements};
 use crate::exchange::{Order, Shared, WorkerId};
 use crate::network::canonical;
-use crate::placement::{Decider, Figure, LOOK_NS, Place, Why};
+use crate::placement::{Decider, Figure, LOOK_NS, Why};
 
 /// How often it is looked.
 const PERIOD: Duration = Duration::from_nanos(LOOK_NS);
