@@ -84,6 +84,19 @@ impl SendQueue {
         in_flight + in_flight / 2 <= buffer && pieces + pieces / 2 <= MOST_PIECES
     }
 
+    /// How many bytes have to be acknowledged for it to be writable, of what is written by now.
+    pub(crate) fn writable_from(&self, buffer: u64) -> u64 {
+        // The most that may be under way, of bytes and of pieces.
+        let bytes = (2 * buffer + 1) / 3;
+        let pieces = (2 * MOST_PIECES + 1) / 3;
+        let too_many = self.blocks.len().saturating_sub(pieces);
+        let last = too_many
+            .checked_sub(1)
+            .and_then(|last| self.blocks.get(last));
+        let for_pieces = last.map_or(0, |last| last.end);
+        self.written.saturating_sub(bytes).max(for_pieces)
+    }
+
     /// Memory for up to `want` bytes that follow: the rest of the last block, or a new one.
     /// `None`: the pool is used up. Nothing changes until [`append`](Self::append).
     ///
@@ -321,6 +334,36 @@ mod tests {
         assert_eq!(pool.free_bytes(), u64::from(SLAB) - 2048);
         queue.clear(&mut pool);
         assert_eq!((pool.free_bytes(), queue.in_flight()), (u64::from(SLAB), 0));
+    }
+
+    #[test]
+    fn it_is_writable_from_the_count_on_that_is_stated() {
+        let mut pool = SendPool::new(4 * u64::from(SLAB));
+        for buffer in 4608..4620 {
+            let mut queue = SendQueue::default();
+            write(&mut queue, &mut pool, buffer as usize);
+            let from = queue.writable_from(buffer);
+            queue.acknowledge(from - 1).unwrap();
+            assert!(!queue.is_writable(buffer), "{buffer}");
+            queue.acknowledge(from).unwrap();
+            assert!(queue.is_writable(buffer), "{buffer}");
+            assert_eq!(queue.writable_from(buffer), from);
+            queue.clear(&mut pool);
+        }
+        assert_eq!(SendQueue::default().writable_from(4608), 0);
+        // Of pieces, too.
+        let mut queue = SendQueue::default();
+        let none = Arc::new(Run::NONE);
+        for _ in 0..MOST_PIECES {
+            queue.append_registered(0, 1, Arc::clone(&none));
+        }
+        let (buffer, from) = (1 << 20, queue.writable_from(1 << 20));
+        queue.acknowledge(from - 1).unwrap();
+        queue.give_back(&mut pool);
+        assert!(!queue.is_writable(buffer));
+        queue.acknowledge(from).unwrap();
+        queue.give_back(&mut pool);
+        assert!(queue.is_writable(buffer));
     }
 
     #[test]

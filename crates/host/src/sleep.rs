@@ -410,7 +410,9 @@ pub(crate) fn wait_at<T>(
     let start = Instant::now();
     loop {
         let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
-        let Some((attachment, place)) = at() else {
+        // The first keeps watch, and what its connection's word says of room is left alone.
+        let Some((attachment, place)) = at().filter(|(attachment, _)| attachment.is_watched())
+        else {
             return wait(session, Awaited::NewsOf(one), left, |_| look());
         };
         let _waiting = Waiting::begun(&attachment);

@@ -29,6 +29,7 @@ pub mod bells;
 pub mod descriptor;
 pub mod position;
 pub mod ring;
+pub mod room;
 mod sync;
 mod violation;
 

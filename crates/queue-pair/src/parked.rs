@@ -17,10 +17,9 @@
 //! one that was between S3 and S4 would sleep if another, which has taken the news in, made it `PARKED`
 //! again ([`set_beside_others`]).
 //!
-//! Where nobody sleeps, the word may also say that nobody waits for room either, by whatever means
-//! ([`calm_down`]): most connections can take more than their programs have, and a program is not woken
-//! for each acknowledgement of what it has sent. Who begins to wait for room says so first
-//! ([`mind_room`]), which is like S1 and S2, and looks for news once more.
+//! Where nobody sleeps, the word says for how much [room](crate::room) somebody waits by other means, if anybody
+//! does: most connections can take more than their programs have, and a program is not woken for each
+//! acknowledgement of what it has sent.
 //!
 //! A hostile side can lose the other's wake-ups, or wake it for nothing: that hurts its own connection
 //! alone.
@@ -32,11 +31,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
-const NOBODY: u32 = 0;
-const PARKED: u32 = 1;
-const WOKEN: u32 = 2;
-const PARKED_FOR_URGENT: u32 = 3;
-const CALM: u32 = 4;
+use crate::room::{NOBODY, PARKED, PARKED_FOR_URGENT, WOKEN, concerns};
 
 /// News of a connection, by who has to be woken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,30 +125,17 @@ pub enum Found {
     Nobody,
     /// Those who do were woken.
     Parked,
-    /// They were woken before, and will look; or they sleep on, for this is not what they wait for.
+    /// They were woken before, and will look; or this is not what anybody waits for.
     NothingToDo,
 }
 
-/// Says that nobody waits for room, if nobody sleeps by this word. Whoever sleeps by it says otherwise by that.
-pub fn calm_down(word: &AtomicU32) {
-    let _ = word.compare_exchange(NOBODY, CALM, Ordering::Relaxed, Ordering::Relaxed);
-}
-
-/// Takes back what [`calm_down`] has said. The caller then looks for news once more: those that were published
-/// before this may have woken nobody.
-pub fn mind_room(word: &AtomicU32) {
-    let _ = word.compare_exchange(CALM, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
-    // Partner: the fence before `wake`.
-    fence(Ordering::SeqCst);
-}
-
-/// Wakes who sleeps by this word, if he wants to be for such news. A `fence(SeqCst)` stands between what it is
-/// woken for and this.
-pub fn wake(word: &AtomicU32, news: News) -> Found {
+/// Wakes who sleeps by this word, if he wants to be for such news. Of what is `acked` in all, if it is about that, those
+/// who do not sleep by it have said how much they wait for. A `fence(SeqCst)` stands between what it is woken for and
+/// this.
+pub fn wake(word: &AtomicU32, news: News, acked: Option<u64>) -> Found {
     match word.load(Ordering::Relaxed) {
         WOKEN => Found::NothingToDo,
         PARKED_FOR_URGENT if news == News::Room => Found::NothingToDo,
-        CALM if news != News::Urgent => Found::NothingToDo,
         // Who has changed it since is awake, and looks.
         PARKED | PARKED_FOR_URGENT => match word.swap(WOKEN, Ordering::Relaxed) {
             PARKED | PARKED_FOR_URGENT => {
@@ -167,13 +149,13 @@ pub fn wake(word: &AtomicU32, news: News) -> Found {
                 Found::Nobody
             }
         },
+        said if news != News::Urgent && !concerns(said, acked) => Found::NothingToDo,
         _ => Found::Nobody,
     }
 }
 
 /// Takes back that somebody was woken, for he was awake by then. What the word said in between is not restored: it
-/// may have been calm, and somebody may have begun to wait for room since, who could not say so
-/// ([`mind_room`]).
+/// may have been calm, and somebody may have begun to wait for room since, who could not [say](crate::room::say) so.
 fn nobody_was_asleep(word: &AtomicU32) {
     let _ = word.compare_exchange(WOKEN, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -181,25 +163,26 @@ fn nobody_was_asleep(word: &AtomicU32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::room::{Awaits, say};
 
     #[test]
     fn whoever_sleeps_is_woken_once_and_whoever_is_on_his_way_is_left_alone() {
         let word = AtomicU32::new(NOBODY);
-        assert_eq!(wake(&word, News::Urgent), Found::Nobody);
+        assert_eq!(wake(&word, News::Urgent, None), Found::Nobody);
         set(&word, Wants::All);
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| sleep(&word, None));
-            assert_eq!(wake(&word, News::Room), Found::Parked);
+            assert_eq!(wake(&word, News::Room, None), Found::Parked);
             assert_eq!(sleeper.join().unwrap(), Ok(()));
         });
-        assert_eq!(wake(&word, News::Urgent), Found::NothingToDo);
+        assert_eq!(wake(&word, News::Urgent, None), Found::NothingToDo);
         set(&word, Wants::Nothing);
-        assert_eq!(wake(&word, News::Urgent), Found::Nobody);
+        assert_eq!(wake(&word, News::Urgent, None), Found::Nobody);
         set(&word, Wants::Urgent);
-        assert_eq!(wake(&word, News::Room), Found::NothingToDo);
+        assert_eq!(wake(&word, News::Room, None), Found::NothingToDo);
         let limit = Some(Duration::from_millis(1));
         assert_eq!(sleep(&word, limit), Err(Errno::TIMEDOUT));
-        assert_eq!(wake(&word, News::Urgent), Found::Parked);
+        assert_eq!(wake(&word, News::Urgent, None), Found::Parked);
         assert_eq!(sleep(&word, limit), Ok(()), "it was woken before it slept");
     }
 
@@ -208,7 +191,7 @@ mod tests {
         let word = AtomicU32::new(NOBODY);
         set(&word, Wants::Urgent);
         assert!(set_beside_others(&word, Wants::All));
-        assert_eq!(wake(&word, News::Room), Found::Parked);
+        assert_eq!(wake(&word, News::Room, None), Found::Parked);
         // One goes, and one comes, before another has slept.
         assert!(!set_beside_others(&word, Wants::Urgent));
         assert!(!set_beside_others(&word, Wants::All));
@@ -216,37 +199,42 @@ mod tests {
         assert_eq!(sleep(&word, limit), Ok(()));
         // The last goes.
         set(&word, Wants::Nothing);
-        assert_eq!(wake(&word, News::Urgent), Found::Nobody);
+        assert_eq!(wake(&word, News::Urgent, None), Found::Nobody);
     }
 
     #[test]
-    fn where_nobody_waits_for_room_it_concerns_nobody() {
+    fn of_room_those_are_told_who_wait_for_so_much() {
         let word = AtomicU32::new(NOBODY);
-        calm_down(&word);
-        assert_eq!(wake(&word, News::Room), Found::NothingToDo);
-        assert_eq!(wake(&word, News::MuchRoom), Found::NothingToDo);
-        assert_eq!(wake(&word, News::Urgent), Found::Nobody);
-        mind_room(&word);
-        assert_eq!(wake(&word, News::Room), Found::Nobody);
+        say(&word, Awaits::Nothing);
+        assert_eq!(wake(&word, News::MuchRoom, Some(9)), Found::NothingToDo);
+        assert_eq!(wake(&word, News::Urgent, None), Found::Nobody);
+        say(&word, Awaits::Until(10));
+        for news in [News::Room, News::MuchRoom] {
+            assert_eq!(wake(&word, news, Some(9)), Found::NothingToDo);
+            assert_eq!(wake(&word, news, Some(10)), Found::Nobody);
+        }
+        assert_eq!(wake(&word, News::Urgent, None), Found::Nobody);
+        say(&word, Awaits::Anything);
+        assert_eq!(wake(&word, News::Room, None), Found::Nobody);
         // Who sleeps says what he waits for, whatever was said before, and nobody speaks for him.
-        calm_down(&word);
+        say(&word, Awaits::Nothing);
         set(&word, Wants::Urgent);
-        calm_down(&word);
-        assert_eq!(wake(&word, News::Room), Found::NothingToDo);
-        mind_room(&word);
-        assert_eq!(wake(&word, News::MuchRoom), Found::Parked);
-        calm_down(&word);
-        assert_eq!(wake(&word, News::Urgent), Found::NothingToDo);
+        say(&word, Awaits::Nothing);
+        assert_eq!(wake(&word, News::Room, Some(9)), Found::NothingToDo);
+        say(&word, Awaits::Anything);
+        assert_eq!(wake(&word, News::MuchRoom, Some(9)), Found::Parked);
+        say(&word, Awaits::Nothing);
+        assert_eq!(wake(&word, News::Urgent, None), Found::NothingToDo);
     }
 
     #[test]
     fn who_begins_to_wait_for_room_while_another_is_woken_in_vain_is_woken() {
         let word = AtomicU32::new(NOBODY);
         // The other side has seen somebody asleep, who is awake again, and calm, when it wakes him.
-        calm_down(&word);
-        assert_eq!(word.swap(WOKEN, Ordering::Relaxed), CALM);
-        mind_room(&word);
+        say(&word, Awaits::Nothing);
+        word.swap(WOKEN, Ordering::Relaxed);
+        assert!(say(&word, Awaits::Anything), "it is not said");
         nobody_was_asleep(&word);
-        assert_eq!(wake(&word, News::Room), Found::Nobody);
+        assert_eq!(wake(&word, News::Room, None), Found::Nobody);
     }
 }

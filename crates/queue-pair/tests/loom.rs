@@ -13,6 +13,7 @@ use loom::thread;
 use queue_pair::Entry;
 use queue_pair::armed::{Armed, Sleepers, Word};
 use queue_pair::ring::{Cells, Consumer, Producer};
+use queue_pair::room::{Awaits, concerns, say};
 use queue_pair::{bells, position};
 
 /// A ring on loom's heap.
@@ -277,4 +278,58 @@ fn an_offer_is_accepted_by_one() {
         let taken_back = position::retract(&word, 1, 0);
         assert_ne!(process.join().unwrap(), taken_back);
     });
+}
+
+/// What is acknowledged reaches what a process waits for, while it says that: it is rung, or finds it. `before` is what
+/// it has said until then.
+fn waits_until_two(before: Awaits) {
+    waits_until_two_looking(before, true);
+}
+
+/// The same; whether it looks for news when it has to.
+fn waits_until_two_looking(before: Awaits, looks_if_told: bool) {
+    explore(move || {
+        let acked = Arc::new(AtomicU64::new(0));
+        let word = Arc::new(AtomicU32::new(0));
+        say(&word, before);
+        let engine = {
+            let (acked, word) = (Arc::clone(&acked), Arc::clone(&word));
+            thread::spawn(move || {
+                let mut rung = 0;
+                for count in 1..=2 {
+                    acked.store(count, Ordering::Release);
+                    fence(Ordering::SeqCst);
+                    rung += u32::from(concerns(word.load(Ordering::Relaxed), Some(count)));
+                }
+                rung
+            })
+        };
+        let looks = say(&word, Awaits::Until(2)) && looks_if_told;
+        let sleeps = !looks || acked.load(Ordering::Acquire) < 2;
+        let rung = engine.join().unwrap();
+        assert!(!sleeps || rung > 0, "asleep on work, and nobody rings");
+    });
+}
+
+#[test]
+fn who_begins_to_wait_for_room_loses_none() {
+    waits_until_two(Awaits::Nothing);
+}
+
+#[test]
+fn who_waits_for_less_room_than_before_loses_none() {
+    waits_until_two(Awaits::Until(3));
+}
+
+#[test]
+fn who_waits_for_more_room_than_before_loses_none() {
+    waits_until_two(Awaits::Until(1));
+    waits_until_two(Awaits::Anything);
+}
+
+/// The model can tell the difference.
+#[test]
+#[should_panic(expected = "asleep on work")]
+fn without_another_look_room_would_be_lost() {
+    waits_until_two_looking(Awaits::Until(3), false);
 }

@@ -32,6 +32,7 @@ mod pressure;
 mod reclaim;
 mod resting;
 mod rights;
+mod room;
 mod same_port;
 mod sending;
 mod serving;

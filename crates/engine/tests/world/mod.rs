@@ -86,6 +86,8 @@ pub struct Peer {
     pub hole_in: Option<ConnId>,
     hole_at: Option<SeqNumber>,
     next_port: u16,
+    /// What the connections that it opens begin with.
+    pub options: tcp::ConnOptions,
 }
 
 struct PeerStore<'a>(&'a mut HashMap<ConnId, PeerConn>);
@@ -162,10 +164,9 @@ impl Peer {
     pub fn connect_from(&mut self, now: Instant, from: u16, port: u16) -> ConnId {
         let local = SocketAddr::new(PEER, from);
         let remote = SocketAddr::new(ENGINE, port);
-        let options = tcp::ConnOptions::default();
         let conn = self
             .stack
-            .connect(now, local, remote, &options)
+            .connect(now, local, remote, &self.options)
             .expect("a new pair");
         self.conns.insert(conn, PeerConn::default());
         conn
@@ -422,6 +423,7 @@ impl World {
                 hole_in: None,
                 hole_at: None,
                 next_port: 40_000,
+                options: tcp::ConnOptions::default(),
             },
             now: Instant::from_millis(1),
             kernel,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use queue_pair::parked::{self, News, Wants};
+use queue_pair::room::{self, Awaits};
 use rustix::io::Errno;
 
 use super::Attachment;
@@ -120,6 +121,11 @@ impl<C: Connection<Attachment<C>>> Drop for Watch<C> {
 }
 
 impl<C: Connection<Attachment<C>>> Attachment<C> {
+    /// Whether somebody keeps watch, by whom others can sleep by words: a hint.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.parked.watching.load(Ordering::SeqCst) > 0
+    }
+
     /// The thread is about to sleep on the connection at `place`: tells the engine what it still has to
     /// know, asks to be woken, and takes in what the engine has said. `None`: it must sleep by a bell,
     /// because nobody keeps watch, or others were woken there who are not awake yet.
@@ -144,7 +150,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             }
         }
         let parking = Parking { place, wants };
-        if self.parked.watching.load(Ordering::SeqCst) > 0 && self.take_in() {
+        if self.is_watched() && self.take_in() {
             return Some(parking);
         }
         self.unpark(&parking, false);
@@ -224,24 +230,15 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         }
     }
 
-    /// Nobody waits for room of the connection at `place`: the engine wakes nobody for that alone.
-    pub(crate) fn calm_down(&self, place: u32) {
-        if let Some(word) = self.positions.sleeper(place)
-            && !self.is_parents()
-        {
-            parked::calm_down(word);
-        }
-    }
-
-    /// Takes [`calm_down`](Self::calm_down) back. True: there may be room that the engine has told nobody of.
+    /// Says for how much room of the connection at `place` somebody waits who does not sleep by its word: the engine
+    /// wakes nobody for less. True: there may be some that the engine has told nobody of.
     #[must_use = "somebody has to look for it"]
-    pub(crate) fn mind_room(&self, place: u32) -> bool {
+    pub(crate) fn awaits_room(&self, place: u32, awaits: Awaits) -> bool {
         let Some(word) = self.positions.sleeper(place).filter(|_| !self.is_parents()) else {
             return false;
         };
-        parked::mind_room(word);
         // Whoever takes news in may have done with it before the last were published.
-        self.news() != Some(false)
+        room::say(word, awaits) && self.news() != Some(false)
     }
 
     /// Wakes those who sleep on one connection.
@@ -251,7 +248,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         }
         fence(Ordering::SeqCst);
         if let Some(word) = self.positions.sleeper(place) {
-            parked::wake(word, News::Urgent);
+            parked::wake(word, News::Urgent, None);
         }
     }
 
@@ -266,7 +263,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     pub(crate) fn pass_watch_on(&self) {
         // Either who gave the watch up finds that this thread is not parked any more, or this thread
         // finds that nobody watches. The lock on the places has ordered them.
-        if !self.is_parents() && self.parked.watching.load(Ordering::SeqCst) == 0 {
+        if !self.is_parents() && !self.is_watched() {
             self.wake_one_parked();
         }
     }

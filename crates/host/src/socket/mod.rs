@@ -21,6 +21,7 @@
 //! - `travel`: connections that are passed to another program
 //! - `options`: what `setsockopt` sets
 
+mod awaits;
 mod bell;
 mod elsewhere;
 mod end;

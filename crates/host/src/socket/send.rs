@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::{Link, PendingError, Phase, Socket, SocketCore, State, Syn};
 use crate::gather::gather;
 use crate::lock::lock;
+use crate::readiness::Readiness;
 
 /// The most that is written at once where there is a bound for what waits to leave.
 const PIECE: u64 = 64 << 10;
@@ -161,6 +162,12 @@ impl Socket {
     pub fn refuses_writes(&self) -> bool {
         let state = self.well_informed();
         state.error.is_some() || state.write_shut || state.phase == Phase::Over
+    }
+
+    /// Whether a write would find less room than is worth waiting for, and nothing else to report.
+    pub fn has_no_room(&self) -> bool {
+        let ready = self.well_informed().readiness();
+        !ready.intersects(Readiness::OUT | Readiness::ALWAYS)
     }
 
     /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use queue_pair::ConnRef;
+use queue_pair::room::Awaits;
 use rustix::io::Errno;
 
 use super::elsewhere::Elsewhere;
@@ -233,8 +234,8 @@ impl State {
 impl State {
     /// The connection has this name now. What was said of the one that had it before is past.
     pub(super) fn link_to(&mut self, attachment: &Arc<Attachment>, conn: ConnRef) {
-        // Nobody waits for room yet.
-        let _ = attachment.mind_room(conn.index);
+        // Nobody waits for room yet, nor has the engine acknowledged anything.
+        let _ = attachment.awaits_room(conn.index, Awaits::Anything);
         attachment.name_bell(conn.index, None);
         self.link = Some(Link {
             attachment: Arc::clone(attachment),
@@ -247,7 +248,6 @@ impl SocketCore {
     /// As [`State::link_to`], for a socket that may have had another name.
     pub(super) fn link_to(&self, state: &mut State, attachment: &Arc<Attachment>, conn: ConnRef) {
         state.link_to(attachment, conn);
-        self.room.forget();
         self.bell.forget();
     }
 
@@ -380,19 +380,15 @@ impl SocketCore {
         ready & !before
     }
 
-    /// Tells the engine whether anybody waits for room, if that has changed.
+    /// Tells the engine for how much room somebody waits, if that is not what it was told.
     pub(super) fn tell_who_waits(&self, state: &State, ready: Readiness) {
         let Some(link) = &state.link else {
             return;
         };
-        let marked = state.marks.as_ref().is_some_and(|marks| marks.are_set());
-        match self.room.turns(ready, marked) {
-            Some(true) => link.attachment.calm_down(link.conn.index),
-            // There may be a thread that sleeps already.
-            Some(false) if link.attachment.mind_room(link.conn.index) => {
-                self.source.0.call();
-            }
-            _ => {}
+        let awaits = state.awaits(self.room.is_awaited(ready));
+        // There may be a thread that sleeps already.
+        if link.attachment.awaits_room(link.conn.index, awaits) {
+            self.source.0.call();
         }
     }
 
@@ -424,6 +420,8 @@ impl Watchable for SocketCore {
     /// it has said.
     fn is_waited_for(&self) {
         let state = lock(&self.state);
+        // Who has slept by the word has left it as if somebody waited for whatever comes.
+        self.tell_who_waits(&state, state.readiness());
         let others_were_not_rung = state
             .link
             .as_ref()

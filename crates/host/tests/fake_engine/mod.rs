@@ -86,6 +86,8 @@ pub struct Attached {
     taken: Vec<Submission>,
     /// The bells by which listeners hear, where they have named one.
     listeners_bells: HashMap<u32, u8>,
+    /// How often it has rung.
+    pub rings: u64,
 }
 
 #[derive(Default)]
@@ -271,6 +273,7 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
                 next: 0,
                 taken: Vec::new(),
                 listeners_bells: HashMap::new(),
+                rings: 0,
             });
             let engine = "fake".to_owned();
             // The tests' connections leave by no interface that there is.
@@ -382,6 +385,16 @@ fn concerns(completion: &Completion) -> Option<(ConnRef, News)> {
     }
 }
 
+/// What it says is acknowledged, if it is about that.
+fn acked(completion: &Completion) -> Option<u64> {
+    match *completion {
+        Completion::Update { acked, .. }
+        | Completion::Placed { acked, .. }
+        | Completion::Elsewhere { acked, .. } => Some(acked),
+        _ => None,
+    }
+}
+
 impl Attached {
     /// Posts a completion, and wakes who sleeps: on its connection, or else by a bell.
     pub fn post(&mut self, completion: Completion) {
@@ -393,7 +406,7 @@ impl Attached {
             && let Some(word) = self.side.positions.sleeper(conn.index)
             && let Some(bell) = self.side.positions.bell(conn.index)
         {
-            if parked::wake(word, news) != Found::Nobody {
+            if parked::wake(word, news, acked(&completion)) != Found::Nobody {
                 return;
             }
             bells = bells::of(bell);
@@ -410,6 +423,7 @@ impl Attached {
         let sleepers = self.side.sleepers.take(bells);
         for (at, ringer) in self.ringers.iter().enumerate() {
             if sleepers & 1 << at != 0 {
+                self.rings += 1;
                 ringer.ring();
             }
         }

@@ -4,11 +4,12 @@
 use std::net::SocketAddr;
 
 use queue_pair::bells;
-use queue_pair::parked::{self, Found, News};
+use queue_pair::parked::News;
 use queue_pair::{Completion, ConnRef, Violation};
 use tcp::ConnId;
 
 use super::Session;
+use super::rings::Room;
 use crate::fast::connections::{Conn, SessionId};
 use crate::fast::family::{Holder, Who};
 
@@ -19,38 +20,6 @@ pub fn conn_ref(id: ConnId) -> ConnRef {
         generation: id.generation,
     }
 }
-
-/// Acknowledged bytes that are worth waking a host for: enough room to send into. Less than that
-/// waits for company, since a host that is woken for nothing else goes back to sleep.
-const WORTH_WAKING: u64 = 16 << 10;
-
-/// How much room an acknowledgement makes.
-struct Room {
-    sent: u64,
-    acked: u64,
-    /// What the host knows of that.
-    told_acked: u64,
-    buffer: u32,
-}
-
-impl Room {
-    /// What news it is, if there are others that are `urgent` or not. A host takes a third of its buffer for
-    /// room, as Linux does. Before that it is not woken; a smaller one may have that long before.
-    fn news(&self, urgent: bool) -> News {
-        let in_flight = self.sent.saturating_sub(self.acked);
-        let is_room = |in_flight: u64| in_flight + in_flight / 2 <= self.buffer.into();
-        let before = self.sent.saturating_sub(self.told_acked);
-        let worth = self.acked - self.told_acked >= WORTH_WAKING || !is_room(before);
-        match (urgent, is_room(in_flight) && worth) {
-            (true, _) => News::Urgent,
-            (false, true) => News::MuchRoom,
-            (false, false) => News::Room,
-        }
-    }
-}
-
-/// Connections of which something was posted that can wait, at most: then nobody waits any longer.
-const TOLD_AT_MOST: usize = 1024;
 
 /// What a process that reads knows of a connection.
 struct Told {
@@ -286,7 +255,8 @@ impl Session {
                     told_acked: holder.told_acked,
                     buffer: holder.told_send_buffer,
                 };
-                self.wants_ring(Some(conn.id.index), room.news(news || close_news));
+                let news = room.news(news || close_news);
+                self.wants_ring_for_room(conn.id.index, news, holder.acked);
                 holder.told_elsewhere = Some(now);
                 holder.told_acked = holder.acked;
                 holder.told_closed = conn.flags.peer_closed;
@@ -365,7 +335,8 @@ impl Session {
                 told_acked: told.told_acked,
                 buffer: told.send_buffer,
             };
-            self.wants_ring(Some(conn.id.index), room.news(close_news));
+            let news = room.news(close_news);
+            self.wants_ring_for_room(conn.id.index, news, told.acked);
             told.told_acked = told.acked;
             told.told_closed = conn.flags.peer_closed;
         }
@@ -391,147 +362,5 @@ impl Session {
         // Who waits to send has less than that in flight, and hears of its acknowledgements.
         self.wants_ring(Some(conn.index), News::Room);
         Ok(true)
-    }
-
-    /// Something was posted that concerns the connection at `place`, or nobody in particular.
-    fn wants_ring(&mut self, place: Option<u32>, news: News) {
-        self.asked |= news != News::Room;
-        match place {
-            Some(place) => self.told.push((place, news)),
-            None => self.wants_bells(bells::ALL, news),
-        }
-    }
-
-    /// Somebody has begun to wait whom the bells that were rung until now may not reach.
-    pub fn ring_all_once(&mut self) {
-        self.wants_bells(bells::ALL, News::Urgent);
-    }
-
-    /// Something is posted in this turn of which whoever is woken by these bells is to hear some time.
-    pub fn ring_those_later(&mut self, bells: u64) {
-        self.wants_bells(bells, News::Room);
-    }
-
-    /// These are to be rung.
-    fn wants_bells(&mut self, bells: u64, news: News) {
-        if news != News::Room {
-            self.urgent |= bells;
-        }
-        self.unhurried |= bells;
-    }
-
-    /// Makes what was posted visible, and says whether anything was.
-    pub fn publish(&mut self) -> bool {
-        let anything = self.region.completions.has_unpublished();
-        self.region.completions.publish();
-        anything
-    }
-
-    /// Wakes the threads that sleep on the connections of which something was posted that they wait for,
-    /// and rings the wakers that are armed if that concerns others; returns how many. To be called
-    /// after [`publish`](Self::publish).
-    pub fn ring(&mut self) -> u64 {
-        let woken = self.wake_parked(true);
-        woken + self.ring_bells(self.urgent)
-    }
-
-    /// As [`ring`](Self::ring), also for what can wait: memory that has become free. To be called
-    /// now and then, and before the engine sleeps.
-    pub fn ring_later(&mut self) -> u64 {
-        self.wake_parked(false) + self.ring_bells(self.unhurried)
-    }
-
-    /// Wakes who sleeps on the connections that something was posted of. Of the others somebody may be
-    /// told by the bell that the connection names.
-    fn wake_parked(&mut self, urgent_alone: bool) -> u64 {
-        let all = !urgent_alone || self.told.len() >= TOLD_AT_MOST;
-        let hurries = |news: News| all || news != News::Room;
-        if !self.told.iter().any(|(_, news)| hurries(*news)) {
-            return 0;
-        }
-        // Partner: the fence in `parked::park`.
-        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
-        let mut told = core::mem::take(&mut self.told);
-        // The urgent ones first, of which the first is kept.
-        told.sort_unstable_by_key(|(place, news)| (*place, core::cmp::Reverse(*news)));
-        told.dedup_by_key(|(place, _)| *place);
-        let mut woken = 0;
-        told.retain(|&(place, news)| {
-            if !hurries(news) {
-                return true;
-            }
-            let sleeper = self.region.positions.sleeper(place);
-            match sleeper.map(|word| parked::wake(word, news)) {
-                Some(Found::Parked) => woken += 1,
-                Some(Found::NothingToDo) => {}
-                Some(Found::Nobody) | None => {
-                    let bell = self.region.positions.bell(place);
-                    let bells = bell.map_or(bells::ALL, bells::of);
-                    self.wants_bells(bells, news);
-                }
-            }
-            false
-        });
-        self.told = told;
-        self.counters.doorbells += woken;
-        woken
-    }
-
-    /// Rings those of the `bells` that are armed.
-    fn ring_bells(&mut self, bells: u64) -> u64 {
-        if bells == 0 {
-            return 0;
-        }
-        self.urgent &= !bells;
-        self.unhurried &= !bells;
-        let mut rung = 0;
-        let mut armed = self.region.sleepers.take(bells);
-        while armed != 0 {
-            let waker = armed.trailing_zeros() as usize;
-            armed &= armed - 1;
-            // A bit without a waker is the host's own mistake.
-            if let Some(ringer) = self.wakers.get(waker) {
-                ringer.ring();
-                rung += 1;
-            }
-        }
-        self.counters.doorbells += rung;
-        rung
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BUFFER: u32 = 90_000;
-
-    /// What it is when of so many bytes under way so many are acknowledged.
-    fn news(in_flight: u64, acked: u64) -> News {
-        let room = Room {
-            sent: in_flight,
-            acked,
-            told_acked: 0,
-            buffer: BUFFER,
-        };
-        assert_eq!(room.news(true), News::Urgent);
-        room.news(false)
-    }
-
-    #[test]
-    fn a_third_of_the_buffer_is_room_and_less_is_not() {
-        assert_eq!(news(90_000, 29_999), News::Room, "not yet a third");
-        assert_eq!(news(90_000, 30_000), News::MuchRoom);
-        assert_eq!(news(60_001, 1), News::MuchRoom, "it is now");
-        assert_eq!(news(60_000, 1), News::Room, "it was before");
-        assert_eq!(news(400_000, 300_000), News::Room, "of a file");
-        assert_eq!(news(400_000, 340_000), News::MuchRoom);
-    }
-
-    #[test]
-    fn where_there_was_room_much_more_of_it_is_worth_waking_for() {
-        // The host may have chosen a smaller buffer.
-        assert_eq!(news(60_000, WORTH_WAKING - 1), News::Room);
-        assert_eq!(news(60_000, WORTH_WAKING), News::MuchRoom);
     }
 }

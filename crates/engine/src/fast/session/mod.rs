@@ -1,19 +1,21 @@
 //! Sessions: the processes that are attached, each with its region.
 
 mod completions;
+mod rings;
 mod table;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use queue_pair::doorbell::{Bell, Ringer};
-use queue_pair::parked::News;
 use queue_pair::{Completion, EngineSide, Submission, Violation};
 use tables::Queue;
 use tcp::{ConnId, Instant};
 
 use crate::exchange::ClientKey;
 use crate::fast::memory::Files;
+
+use rings::Posted;
 
 pub use completions::{Ends, conn_ref};
 pub use table::Sessions;
@@ -138,8 +140,8 @@ pub struct Session {
     /// Listeners that came through a fork and were not adopted: their names in the session from which
     /// they came, and the listeners.
     pub inherited_listeners: Vec<(u32, u32)>,
-    /// The places of connections of which something was posted since the last ring, and what.
-    pub told: Vec<(u32, News)>,
+    /// What was posted of connections since the last ring.
+    pub told: Vec<Posted>,
     /// Something was posted that the host waits for, and may answer.
     pub asked: bool,
     /// The bells to ring for what else was posted since the last ring that the host waits for: one bit each.

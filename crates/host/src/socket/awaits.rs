@@ -1,0 +1,50 @@
+//! For how much room to send into anybody waits: the engine wakes no thread of this process for less of what the peer
+//! has acknowledged ([`queue_pair::room`]).
+
+use queue_pair::room::Awaits;
+
+use super::{NEVER, Phase, Socket, State};
+use crate::lock::lock;
+
+impl State {
+    /// For how much somebody waits, who waits for room or does not: until there is room worth writing into, or so much
+    /// is acknowledged as the program wants to be told of.
+    pub(super) fn awaits(&self, for_room: bool) -> Awaits {
+        let (marked, departed) = self
+            .marks
+            .as_ref()
+            .map_or((NEVER, NEVER), |marks| (marks.acknowledged, marks.departed));
+        if !for_room && marked == NEVER && departed == NEVER {
+            return Awaits::Nothing;
+        }
+        // Memory and what has left is told of otherwise than by a count of what is acknowledged.
+        let by_count = self.phase == Phase::Open && !self.starved && !self.is_held_back();
+        if departed != NEVER || !by_count {
+            return Awaits::Anything;
+        }
+        let acknowledged = self.send.acknowledged();
+        let room = match for_room {
+            true => self.send.writable_from(self.options.send_buffer()),
+            false => NEVER,
+        };
+        // What is reached was told when it was.
+        let mark = Some(marked).filter(|mark| *mark > acknowledged);
+        match mark.unwrap_or(NEVER).min(room) {
+            NEVER => Awaits::Nothing,
+            count => Awaits::Until(count.max(acknowledged)),
+        }
+    }
+}
+
+impl Socket {
+    /// Says whether the program waits for room to send into, and from then on only what it says counts: while it
+    /// does not, nobody is told when there is room again. Look for room after having said that it does.
+    /// Such a program waits by a [`Poller`](crate::Poller) before it sleeps otherwise: what it sends with more to
+    /// follow leaves with that, or then.
+    pub fn waits_for_room(&self, waits: bool) {
+        let state = lock(&self.core.state);
+        if self.core.room.say(waits) {
+            self.core.refresh(&state);
+        }
+    }
+}
