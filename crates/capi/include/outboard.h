@@ -415,7 +415,9 @@ void ob_unregister_file(ob_file *file);
 /* Sends of any kind return how many bytes were taken, which may be less than asked. With OB_ASYNC
  * what was taken comes back as one OB_SENT with `cookie`, when the peer has acknowledged it, or with OB_LEFT
  * when it has left; without, `cookie` is ignored. No send waits, and none raises SIGPIPE.
- * -EAGAIN: there is no room; OB_ROOM tells when there is. -EBUSY: a room of the connection is lent.
+ * -EAGAIN: there is no room; OB_ROOM tells when there is. On the engine that is when a third of the send buffer is
+ * free; until then sends are refused, and what of earlier ones has come back is told with OB_ROOM, or 50 ms later
+ * at the latest. -EBUSY: a room of the connection is lent.
  * -ENOTCONN: it is still being opened. -EPIPE: this end is closed, or the connection over. Otherwise what
  * ended the connection, once, so that the errors of earlier sends are told. */
 

@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     pub(crate) wants_room: bool,
     /// Asynchronous sends that have not come back.
     sends: Sends,
-    /// It stands in the queue's list of those whose kernel is asked for acknowledgements.
+    /// It stands in the queue's list of those that are looked at for sends that have come back.
     pub(crate) is_awaited: bool,
     /// Views that are not released.
     pub(crate) views: u32,
@@ -136,7 +136,7 @@ impl Connection {
         if let (Stream::Engine(socket), true) = (&self.stream, is_first) {
             match is_to_leave {
                 true => socket.tell_when_departed(Some(end)),
-                false => socket.tell_when_acknowledged(Some(end)),
+                false => self.mark_acknowledged(),
             }
         }
     }
@@ -146,6 +146,28 @@ impl Connection {
         self.wants_room = wanted;
         if let Stream::Engine(socket) = &self.stream {
             socket.waits_for_room(wanted);
+        }
+        if !self.sends.is_empty() {
+            self.mark_acknowledged();
+        }
+    }
+
+    /// Has the engine wake the program when the first send that waits for that is acknowledged. A program that was
+    /// refused room hears of its sends when there is some, and now and then until then: on a slow link it would be
+    /// woken for each of them otherwise, only to be refused again.
+    fn mark_acknowledged(&self) {
+        if let Stream::Engine(socket) = &self.stream {
+            let first = self.sends.first_to_acknowledge();
+            socket.tell_when_acknowledged(first.filter(|_| !self.wants_room));
+        }
+    }
+
+    /// Whether a send is to be refused without a try: one was, and since then there has not been room that is worth
+    /// writing into. To write into whatever has become free would make small pieces, each with a wake-up of its own.
+    pub(crate) fn is_refused(&self) -> bool {
+        match &self.stream {
+            Stream::Engine(socket) => self.wants_room && socket.has_no_room(),
+            Stream::Kernel(_) => false,
         }
     }
 
@@ -265,16 +287,18 @@ impl Connection {
             });
         }
         if let Stream::Engine(socket) = &self.stream {
-            socket.tell_when_acknowledged(self.sends.first_to_acknowledge());
+            self.mark_acknowledged();
             if to_leave.is_some() {
                 socket.tell_when_departed(self.sends.first_to_leave());
             }
         }
     }
 
-    /// Whether asynchronous sends on a socket of the kernel's have not come back.
-    pub(crate) fn awaits_kernel(&self) -> bool {
-        !self.sends.is_empty() && matches!(self.stream, Stream::Kernel(_))
+    /// Whether asynchronous sends have not come back of which nobody may tell when they do: the kernel, or an engine
+    /// that was asked for room alone.
+    pub(crate) fn is_to_be_asked(&self) -> bool {
+        let is_kernels = matches!(self.stream, Stream::Kernel(_));
+        !self.sends.is_empty() && (is_kernels || self.wants_room)
     }
 
     /// Whether the kernel has all that the program has committed, or wants no more.

@@ -17,10 +17,12 @@ pub enum Kind {
     /// Data has arrived, `bytes` of it unread, or the peer has ended its direction: receive until
     /// `EAGAIN` or the end.
     Receive = 3,
-    /// There is room again after a send that found none.
+    /// There is room again after a send that found none. On the engine a third of the send buffer is free then, and
+    /// sends are refused until that is so.
     Room = 4,
     /// An asynchronous send of `bytes`, named by its `cookie`, was acknowledged by the peer; or,
-    /// with `error`, the connection ended before.
+    /// with `error`, the connection ended before. While a program waits for room, sends that were acknowledged may be
+    /// told of with that, or 50 ms later.
     Sent = 5,
     /// The connection is over in both directions; `error` says why if it was not by agreement. What
     /// arrived before can still be received. It is to be closed.

@@ -30,8 +30,8 @@ const EVERYTHING: Readiness =
 const DESCRIPTORS: u32 =
     Readiness::IN.0 | Readiness::OUT.0 | Readiness::RDHUP.0 | 0x002 | Readiness::EDGE.0;
 
-/// How often the kernel is asked for acknowledgements of which it has not told.
-const ASK_KERNEL: Duration = Duration::from_millis(50);
+/// How often one looks for acknowledgements of which nobody tells.
+const ASK: Duration = Duration::from_millis(50);
 
 /// The next queue's number.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -53,7 +53,7 @@ pub struct Queue {
     /// What is ready, between two waits.
     ready: Vec<Ready>,
     wake: Arc<OwnedFd>,
-    /// Connections of the kernel's with asynchronous sends under way.
+    /// Connections with asynchronous sends under way of which nobody may tell when they come back.
     awaiting: Vec<Handle>,
     asked: Instant,
 }
@@ -398,8 +398,8 @@ impl Queue {
                 let mut ready = std::mem::take(&mut self.ready);
                 let slice = match left {
                     _ if self.awaiting.is_empty() => left,
-                    None => Some(ASK_KERNEL),
-                    Some(left) => Some(left.min(ASK_KERNEL)),
+                    None => Some(ASK),
+                    Some(left) => Some(left.min(ASK)),
                 };
                 let waited = self.poller.wait(&mut ready, slice);
                 looked_at_all = ready.is_empty();
@@ -407,7 +407,7 @@ impl Queue {
                     self.tell(event);
                 }
                 self.ready = ready;
-                self.ask_kernel();
+                self.ask();
                 waited?;
             }
             while events.len() < most
@@ -442,7 +442,7 @@ impl Queue {
     pub fn arm(&mut self) -> Result<Option<Duration>, Errno> {
         let mut limit = self.poller.arm()?;
         if !self.awaiting.is_empty() {
-            limit = Some(limit.map_or(ASK_KERNEL, |limit| limit.min(ASK_KERNEL)));
+            limit = Some(limit.map_or(ASK, |limit| limit.min(ASK)));
         }
         while self
             .happened
@@ -471,9 +471,9 @@ impl Queue {
         }
     }
 
-    /// Sees to it that asynchronous sends on a connection of the kernel's come back, after one that does as
-    /// `back` says.
-    pub(crate) fn await_kernel(&mut self, handle: Handle, back: Back) {
+    /// Sees to it that asynchronous sends on a connection come back, after one that does as `back` says, or one that was
+    /// refused.
+    pub(crate) fn await_sends(&mut self, handle: Handle, back: Back) {
         let Some(Object::Connection(connection)) = self.objects.get_mut(handle) else {
             return;
         };
@@ -482,7 +482,7 @@ impl Queue {
             let happened = &mut self.happened;
             connection.tell_sends(handle, |event| happened.push_back(event));
         }
-        if connection.awaits_kernel() && !std::mem::replace(&mut connection.is_awaited, true) {
+        if connection.is_to_be_asked() && !std::mem::replace(&mut connection.is_awaited, true) {
             self.awaiting.push(handle);
         }
     }
@@ -497,9 +497,9 @@ impl Queue {
         }
     }
 
-    /// Asks the kernel for acknowledgements of which it may have failed to tell.
-    fn ask_kernel(&mut self) {
-        if self.awaiting.is_empty() || self.asked.elapsed() < ASK_KERNEL {
+    /// Looks for acknowledgements of which nobody may have told.
+    fn ask(&mut self) {
+        if self.awaiting.is_empty() || self.asked.elapsed() < ASK {
             return;
         }
         self.asked = Instant::now();
@@ -508,7 +508,7 @@ impl Queue {
             .retain(|handle| match objects.get_mut(*handle) {
                 Some(Object::Connection(connection)) if connection.life != Life::Closing => {
                     connection.tell_sends(*handle, |event| happened.push_back(event));
-                    connection.is_awaited = connection.awaits_kernel();
+                    connection.is_awaited = connection.is_to_be_asked();
                     connection.is_awaited
                 }
                 _ => false,

@@ -289,6 +289,9 @@ impl Queue {
     pub fn room(&mut self, handle: Handle, want: usize) -> Result<Room, Errno> {
         let queue = self.number;
         let connection = self.open_connection(handle)?;
+        if connection.is_refused() {
+            return Err(Errno::AGAIN);
+        }
         let kept = match &mut connection.stream {
             Stream::Engine(socket) => socket.room(want).map(Kept::Engine),
             Stream::Kernel(stream) => stream.lend(want.clamp(1, OWN_ROOM)).map(Kept::Own),
@@ -299,7 +302,7 @@ impl Queue {
                 handle,
                 kept,
             }),
-            Err(errno) => Err(connection.refuse(errno)),
+            Err(errno) => Err(self.refuse(handle, errno)),
         }
     }
 
@@ -337,12 +340,12 @@ impl Queue {
             Ok(()) => {
                 if len > 0 {
                     connection.remember(back, len, Vec::new());
-                    self.await_kernel(handle, back);
+                    self.await_sends(handle, back);
                 }
                 Ok(())
             }
             Err((kept, errno)) => {
-                let errno = connection.refuse(errno);
+                let errno = self.refuse(handle, errno);
                 let kept = kept.map(|kept| Room {
                     queue,
                     handle,
@@ -411,6 +414,9 @@ impl Queue {
         send: impl FnOnce(&mut Stream) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         let connection = self.open_connection(handle)?;
+        if connection.is_refused() {
+            return Err(Errno::AGAIN);
+        }
         if let Stream::Kernel(stream) = &mut connection.stream {
             stream.ask_for(back)?;
         }
@@ -419,11 +425,23 @@ impl Queue {
                 connection.note_what_sends_met();
                 if sent > 0 {
                     connection.remember(back, sent, held);
-                    self.await_kernel(handle, back);
+                    self.await_sends(handle, back);
                 }
                 Ok(sent)
             }
-            Err(errno) => Err(connection.refuse(errno)),
+            Err(errno) => Err(self.refuse(handle, errno)),
+        }
+    }
+
+    /// A send found no room, which is told when there is some, or met an error.
+    fn refuse(&mut self, handle: Handle, errno: Errno) -> Errno {
+        match self.connection(handle) {
+            Ok(connection) => {
+                let errno = connection.refuse(errno);
+                self.await_sends(handle, Back::Never);
+                errno
+            }
+            Err(_) => errno,
         }
     }
 

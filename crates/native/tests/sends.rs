@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use fake_engine::{FakeEngine, HANG};
+use fake_engine::{FakeEngine, HANG, is_readable};
 use native::{Back, Context, Errno, Event, Handle, Kind, Mode, Piece, Queue};
 use queue_pair::control::Request;
 use queue_pair::{Completion, ConnRef, OptionKind, Submission};
@@ -400,4 +400,71 @@ fn a_file_for_which_there_was_no_room_is_read_here_and_shown_again_later() {
         let _ = send();
     }
     assert_eq!(shown(&engine), 2);
+}
+
+/// Takes what has happened.
+fn quiet(queue: &mut Queue) {
+    queue.poll(&mut Vec::new(), 64).unwrap();
+}
+
+/// On a link that is the limit a sender sleeps most of the time: it is woken as often as the kernel would wake it.
+#[test]
+fn who_was_refused_room_hears_of_room_and_not_of_each_send() {
+    let (engine, _context, mut queue, handle, conn) = at_the_engine();
+    let piece = [7; 16 << 10];
+    let (mut cookie, mut sent) = (0, 0);
+    let mut acked = 0;
+    for _ in 0..3 {
+        while let Ok(taken) = queue.send_async(handle, &piece, false, cookie) {
+            (cookie, sent) = (cookie + 1, sent + taken as u64);
+        }
+        engine.host(|host| host.forget_sent());
+        let buffer = 2 * (sent - acked);
+        // A third of it is free.
+        let room = sent - (buffer + 1) / 3;
+        quiet(&mut queue);
+        assert_ne!(queue.arm(), Ok(Some(Duration::ZERO)));
+        while acked + 1448 < room {
+            acked += 1448;
+            engine.host(|host| host.acknowledge(conn, acked));
+            assert!(!is_readable(queue.fd()), "{acked} of {room}");
+        }
+        // There is some, which is less than is worth a wake-up.
+        let tried = queue.send_async(handle, &piece, false, cookie);
+        assert_eq!(tried, Err(Errno::AGAIN));
+        assert_eq!(queue.send(handle, &piece, false), Err(Errno::AGAIN));
+        assert_eq!(queue.room(handle, 1).err(), Some(Errno::AGAIN));
+        acked = room;
+        engine.host(|host| host.acknowledge(conn, acked));
+        assert!(is_readable(queue.fd()));
+        queue.disarm();
+        until(&mut queue, Kind::Room);
+    }
+}
+
+#[test]
+fn who_was_refused_room_hears_of_sends_though_none_comes() {
+    let (engine, _context, mut queue, handle, conn) = at_the_engine();
+    let piece = [7; 16 << 10];
+    while queue.send_async(handle, &piece, false, 9).is_ok() {}
+    engine.host(|host| host.acknowledge(conn, piece.len() as u64));
+    let event = next(&mut queue);
+    assert_eq!((event.kind, event.bytes), (Kind::Sent, 16 << 10));
+}
+
+#[test]
+fn who_has_room_hears_of_a_send_when_it_is_acknowledged() {
+    let (engine, _context, mut queue, handle, conn) = at_the_engine();
+    quiet(&mut queue);
+    queue.send_async(handle, &[7; 10_000], false, 1).unwrap();
+    queue.send_async(handle, &[7; 10_000], false, 2).unwrap();
+    for (cookie, before, at) in [(1, 9_999, 10_000), (2, 19_999, 20_000)] {
+        assert_ne!(queue.arm(), Ok(Some(Duration::ZERO)));
+        engine.host(|host| host.acknowledge(conn, before));
+        assert!(!is_readable(queue.fd()));
+        engine.host(|host| host.acknowledge(conn, at));
+        assert!(is_readable(queue.fd()));
+        queue.disarm();
+        assert_eq!(next(&mut queue).cookie, cookie);
+    }
 }
