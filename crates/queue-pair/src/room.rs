@@ -71,8 +71,13 @@ pub fn say(word: &AtomicU32, awaits: Awaits) -> bool {
     if before == now {
         return false;
     }
-    if matches!(before, PARKED | WOKEN | PARKED_FOR_URGENT) {
-        return awaits != Awaits::Nothing;
+    match before {
+        // Whoever sleeps for all news has taken in what came before, or does after it has said so, and is woken for the
+        // rest; it tells the others.
+        PARKED => return false,
+        // Who was woken may have done with what came before, and who sleeps for urgent news is not woken for room.
+        WOKEN | PARKED_FOR_URGENT => return awaits != Awaits::Nothing,
+        _ => {}
     }
     // Who has come in between says what he waits for, and who has gone leaves it at everything.
     let _ = word.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed);
@@ -158,10 +163,10 @@ mod tests {
 
     #[test]
     fn nobody_speaks_for_those_who_sleep_by_the_word() {
-        for asleep in [PARKED, WOKEN, PARKED_FOR_URGENT] {
+        for (asleep, tells) in [(PARKED, true), (WOKEN, false), (PARKED_FOR_URGENT, false)] {
             let word = AtomicU32::new(asleep);
             for awaits in [Awaits::Nothing, Awaits::Until(5), Awaits::Anything] {
-                assert_eq!(say(&word, awaits), awaits != Awaits::Nothing);
+                assert_eq!(say(&word, awaits), !tells && awaits != Awaits::Nothing);
                 assert_eq!(word.load(Ordering::Relaxed), asleep);
             }
         }
