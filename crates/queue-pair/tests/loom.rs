@@ -238,6 +238,67 @@ fn with_one_fence_it_would_be_lost() {
     });
 }
 
+/// A thread of a process wakes one that is awake by then, and for a moment the word says that it was woken, while the
+/// engine has news for who sleeps otherwise. Whether it looks for them.
+fn wakes_in_vain(looks: bool) {
+    const NOBODY: u32 = 0;
+    const PARKED: u32 = 1;
+    const WOKEN: u32 = 2;
+    explore(move || {
+        let news = Arc::new(AtomicU32::new(0));
+        let word = Arc::new(AtomicU32::new(PARKED));
+        // Whether nobody slept by the word: as `parked::wake` does it.
+        let wake = |word: &AtomicU32| {
+            let before = match word.load(Ordering::Relaxed) {
+                PARKED => word.swap(WOKEN, Ordering::Relaxed),
+                other => other,
+            };
+            if before == NOBODY {
+                let (now, then) = (Ordering::Relaxed, Ordering::Relaxed);
+                let _ = word.compare_exchange(WOKEN, NOBODY, now, then);
+            }
+            before == NOBODY
+        };
+        let thread = {
+            let (news, word) = (Arc::clone(&news), Arc::clone(&word));
+            thread::spawn(move || {
+                let in_vain = wake(&word);
+                fence(Ordering::SeqCst);
+                in_vain && looks && news.load(Ordering::Acquire) == 1
+            })
+        };
+        let engine = {
+            let (news, word) = (Arc::clone(&news), Arc::clone(&word));
+            thread::spawn(move || {
+                news.store(1, Ordering::Release);
+                fence(Ordering::SeqCst);
+                wake(&word)
+            })
+        };
+        // The one that was parked goes, and sleeps by a bell. It stores this; but the model has no order between a store
+        // and a swap that it happens beside, and would take what the swap has left for newer.
+        word.swap(NOBODY, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let sleeps = news.load(Ordering::Acquire) == 0;
+        let (nudged, rung) = (thread.join().unwrap(), engine.join().unwrap());
+        assert!(
+            !sleeps || nudged || rung,
+            "asleep on work, and nobody rings"
+        );
+    });
+}
+
+#[test]
+fn who_wakes_another_in_vain_takes_no_ring_from_those_who_sleep() {
+    wakes_in_vain(true);
+}
+
+#[test]
+#[should_panic(expected = "asleep on work")]
+fn without_a_look_a_wake_up_in_vain_would_take_one() {
+    wakes_in_vain(false);
+}
+
 /// A reader copies and moves its position on while the engine ends its grant and uses the memory for
 /// other bytes: what the reader keeps is right, and what it does not keep is left to the next.
 #[test]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use queue_pair::parked::{self, News, Wants};
+use queue_pair::parked::{self, Found, News, Wants};
 use queue_pair::room::{self, Awaits};
 use rustix::io::Errno;
 
@@ -247,8 +247,17 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             return;
         }
         fence(Ordering::SeqCst);
-        if let Some(word) = self.positions.sleeper(place) {
-            parked::wake(word, News::Urgent, None);
+        let Some(word) = self.positions.sleeper(place) else {
+            return;
+        };
+        if !parked::is_asleep(word) || parked::wake(word, News::Urgent, None) != Found::Nobody {
+            return;
+        }
+        // Who slept was awake by then, and for a moment the word said that he was woken: what the engine has published
+        // in that moment it has told nobody of. Partner: its fence before it looks at the word.
+        fence(Ordering::SeqCst);
+        if self.news() != Some(false) {
+            self.nudges.nudge_all();
         }
     }
 
