@@ -126,8 +126,10 @@ impl Queue {
         more: bool,
         back: impl Into<Back>,
     ) -> Result<usize, Errno> {
-        let none = Vec::new();
-        self.transfer(handle, back.into(), none, |stream| stream.send(parts, more))
+        let len = parts.iter().map(|part| part.len()).sum();
+        self.transfer(handle, len, back.into(), Vec::new(), |stream| {
+            stream.send(parts, more)
+        })
     }
 
     /// As [`send`](Self::send), from bytes that others may write meanwhile, such as a [view's]: what a
@@ -158,7 +160,8 @@ impl Queue {
         more: bool,
         back: impl Into<Back>,
     ) -> Result<usize, Errno> {
-        self.transfer(handle, back.into(), Vec::new(), |stream| {
+        let len = parts.iter().map(|part| part.len()).sum();
+        self.transfer(handle, len, back.into(), Vec::new(), |stream| {
             stream.send_from(parts, more)
         })
     }
@@ -209,7 +212,8 @@ impl Queue {
             _ => None,
         });
         let held = own.collect();
-        self.transfer(handle, back, held, |stream| {
+        let len = pieces.iter().map(|piece| piece.len).sum();
+        self.transfer(handle, len, back, held, |stream| {
             let of_engine = pieces.iter().filter_map(Piece::at_engine);
             if let Stream::Engine(socket) = &*stream
                 && of_engine.clone().count() == pieces.len()
@@ -235,7 +239,7 @@ impl Queue {
         more: bool,
         back: impl Into<Back>,
     ) -> Result<usize, Errno> {
-        self.transfer(handle, back.into(), Vec::new(), |stream| {
+        self.transfer(handle, len, back.into(), Vec::new(), |stream| {
             stream.send_file(file, offset, len, more)
         })
     }
@@ -256,7 +260,7 @@ impl Queue {
         more: bool,
         back: impl Into<Back>,
     ) -> Result<usize, Errno> {
-        self.transfer(handle, back.into(), Vec::new(), |stream| {
+        self.transfer(handle, len, back.into(), Vec::new(), |stream| {
             file.send(stream, offset, len, more)
         })
     }
@@ -276,7 +280,7 @@ impl Queue {
         more: bool,
         back: impl Into<Back>,
     ) -> Result<usize, Errno> {
-        self.transfer(handle, back.into(), Vec::new(), |stream| {
+        self.transfer(handle, len, back.into(), Vec::new(), |stream| {
             file.send_known(stream, offset, len, more, None)
         })
     }
@@ -405,16 +409,18 @@ impl Queue {
         }
     }
 
-    /// Sends by `send`, and remembers what is to come back.
+    /// Sends `len` bytes by `send`, and remembers what is to come back.
     fn transfer(
         &mut self,
         handle: Handle,
+        len: usize,
         back: Back,
         held: Vec<Arc<Area>>,
         send: impl FnOnce(&mut Stream) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         let connection = self.open_connection(handle)?;
-        if connection.is_refused() {
+        // Nothing needs no room.
+        if len > 0 && connection.is_refused() {
             return Err(Errno::AGAIN);
         }
         if let Stream::Kernel(stream) = &mut connection.stream {

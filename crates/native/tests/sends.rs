@@ -55,15 +55,24 @@ fn at_the_kernel() -> (Context, Queue, Handle, Handle) {
 
 /// A connection that the engine has handed over.
 fn at_the_engine() -> (FakeEngine, Context, Queue, Handle, ConnRef) {
+    let (engine, context, mut queue, listener) = listening_at_the_engine();
+    let (handle, conn) = accepted(&engine, &mut queue, listener);
+    (engine, context, queue, handle, conn)
+}
+
+fn listening_at_the_engine() -> (FakeEngine, Context, Queue, Handle) {
     let engine = FakeEngine::start();
     let context = Context::attach_at(&engine.path, "test", Mode::Engine).unwrap();
     let mut queue = context.queue().unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let listener = queue.listen(any, 16, 1).unwrap();
+    (engine, context, queue, listener)
+}
+
+fn accepted(engine: &FakeEngine, queue: &mut Queue, listener: Handle) -> (Handle, ConnRef) {
     let conn = engine.host(|host| host.hand(1));
-    until(&mut queue, Kind::Accept);
-    let handle = queue.accept(listener, 2).unwrap();
-    (engine, context, queue, handle, conn)
+    until(queue, Kind::Accept);
+    (queue.accept(listener, 2).unwrap(), conn)
 }
 
 fn received(queue: &mut Queue, at: Handle, len: usize) -> Vec<u8> {
@@ -434,6 +443,7 @@ fn who_was_refused_room_hears_of_room_and_not_of_each_send() {
         assert_eq!(tried, Err(Errno::AGAIN));
         assert_eq!(queue.send(handle, &piece, false), Err(Errno::AGAIN));
         assert_eq!(queue.room(handle, 1).err(), Some(Errno::AGAIN));
+        assert_eq!(queue.send(handle, b"", false), Ok(0));
         acked = room;
         engine.host(|host| host.acknowledge(conn, acked));
         assert!(is_readable(queue.fd()));
@@ -450,6 +460,21 @@ fn who_was_refused_room_hears_of_sends_though_none_comes() {
     engine.host(|host| host.acknowledge(conn, piece.len() as u64));
     let event = next(&mut queue);
     assert_eq!((event.kind, event.bytes), (Kind::Sent, 16 << 10));
+}
+
+#[test]
+fn who_has_been_lent_room_is_told_so_though_there_is_none() {
+    let (engine, _context, mut queue, listener) = listening_at_the_engine();
+    let (one, _) = accepted(&engine, &mut queue, listener);
+    let (other, _) = accepted(&engine, &mut queue, listener);
+    let room = queue.room(one, 100).unwrap();
+    // Until the ring is full.
+    while queue.send(other, b"x", false).is_ok() {}
+    let (room, errno) = queue.commit(room, 10, false, None).err().unwrap();
+    assert_eq!(errno, Errno::AGAIN);
+    assert!(room.is_some());
+    assert_eq!(queue.send(one, b"x", false), Err(Errno::BUSY));
+    assert_eq!(queue.room(one, 1).err(), Some(Errno::BUSY));
 }
 
 #[test]

@@ -164,10 +164,12 @@ impl Socket {
         state.error.is_some() || state.write_shut || state.phase == Phase::Over
     }
 
-    /// Whether a write would find less room than is worth waiting for, and nothing else to report.
+    /// Whether a write would find less room than is worth waiting for, and nothing else to report: that a
+    /// [`Room`](super::Room) is being filled, an end.
     pub fn has_no_room(&self) -> bool {
-        let ready = self.well_informed().readiness();
-        !ready.intersects(Readiness::OUT | Readiness::ALWAYS)
+        let state = self.well_informed();
+        let other = Readiness::OUT | Readiness::ALWAYS;
+        !state.send.is_reserved() && !state.readiness().intersects(other)
     }
 
     /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).
