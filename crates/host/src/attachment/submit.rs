@@ -196,7 +196,9 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// is to sleep no longer than a moment from now on.
     #[must_use = "who sleeps has to be told"]
     pub(crate) fn starve(&self, socket: &Arc<C>) -> bool {
-        lock(&self.starved).push(Arc::clone(socket));
+        let mut starved = lock(&self.starved);
+        starved.push(Arc::clone(socket));
+        // Under the lock: who feeds them takes both.
         !self.starving.swap(true, Ordering::Relaxed)
     }
 

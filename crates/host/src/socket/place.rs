@@ -250,12 +250,10 @@ impl Socket {
             return Err(Errno::AGAIN);
         }
         let want = want.clamp(1, usize::try_from(space).unwrap_or(usize::MAX));
-        let block = state.send.room(want, |class| {
+        let block = self.core.memory(state, want, |class| {
             lock(&attachment.pool).take_share(class, in_flight)
         });
         let Some(block) = block else {
-            state.starved = true;
-            self.core.list_if_starved(state);
             self.core.refresh(state);
             return Err(Errno::AGAIN);
         };

@@ -16,6 +16,7 @@ use super::{Link, PendingError, Phase, Socket, SocketCore, State, Syn};
 use crate::gather::gather;
 use crate::lock::lock;
 use crate::readiness::Readiness;
+use crate::send_pool::{Block, Class};
 
 /// The most that is written at once where there is a bound for what waits to leave.
 const PIECE: u64 = 64 << 10;
@@ -179,6 +180,25 @@ impl Socket {
 }
 
 impl SocketCore {
+    /// Memory by `take` for up to `want` bytes that follow. `None`: there is none, and it is told when there is. What
+    /// others give back is noted for those who are listed alone: so it is listed first, and then looks once more.
+    pub(super) fn memory(
+        self: &Arc<Self>,
+        state: &mut State,
+        want: usize,
+        take: impl Fn(Class) -> Option<Block>,
+    ) -> Option<Block> {
+        let block = state.send.room(want, &take);
+        if block.is_some() {
+            return block;
+        }
+        state.starved = true;
+        self.list_if_starved(state);
+        let block = state.send.room(want, &take);
+        state.starved = block.is_none();
+        block
+    }
+
     /// Sees to it that one that found no memory, or no room in the ring, is told when there is.
     pub(super) fn list_if_starved(self: &Arc<Self>, state: &mut State) {
         if state.starved
@@ -269,11 +289,10 @@ impl Socket {
             }
             let want = (total - sent).min(usize::try_from(space).unwrap_or(usize::MAX));
             let in_flight = state.send.in_flight();
-            let block = state.send.room(want, |class| {
+            let block = self.core.memory(state, want, |class| {
                 lock(&attachment.pool).take_share(class, in_flight)
             });
             let Some(block) = block else {
-                state.starved = true;
                 stop = Some(Errno::AGAIN);
                 break;
             };
@@ -313,5 +332,41 @@ impl Socket {
             Some(errno) if sent == 0 => Err(errno),
             _ => Ok(sent),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::nudge::Nudges;
+
+    /// Nobody has noted what came back before this one was listed.
+    #[test]
+    fn memory_that_comes_back_while_one_finds_none_is_found() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let core = SocketCore::new(
+            &Arc::new(Nudges::default()),
+            State::new(Phase::Open, any, any),
+        );
+        let mut state = lock(&core.state);
+        let looks = Cell::new(0);
+        let take = |from: u32, class: Class| {
+            looks.set(looks.get() + 1);
+            let len = class.block();
+            (looks.get() >= from).then_some(Block { addr: 0, len })
+        };
+        assert!(
+            core.memory(&mut state, 10, |class| take(9, class))
+                .is_none()
+        );
+        assert!(state.starved);
+        looks.set(0);
+        assert!(
+            core.memory(&mut state, 10, |class| take(2, class))
+                .is_some()
+        );
+        assert!(!state.starved);
     }
 }
