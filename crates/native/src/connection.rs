@@ -25,6 +25,10 @@ pub(crate) struct Connection {
     sends: Sends,
     /// It stands in the queue's list of those that are looked at for sends that have come back.
     pub(crate) is_awaited: bool,
+    /// Some have come back since it was last looked at.
+    came_back: bool,
+    /// The engine is to tell of the next that comes back, though room is wanted.
+    is_told: bool,
     /// Views that are not released.
     pub(crate) views: u32,
     /// Posted buffers that the library fills; the engine's are the socket's.
@@ -67,6 +71,8 @@ impl Connection {
             wants_room: false,
             sends: Sends::default(),
             is_awaited: false,
+            came_back: false,
+            is_told: false,
             views: 0,
             posts: Seldom::new(),
             unit: 0,
@@ -143,7 +149,9 @@ impl Connection {
 
     /// Says whether the program is to be told of room to send into.
     pub(crate) fn want_room(&mut self, wanted: bool) {
-        self.wants_room = wanted;
+        if std::mem::replace(&mut self.wants_room, wanted) != wanted {
+            self.is_told = false;
+        }
         if let Stream::Engine(socket) = &self.stream {
             socket.waits_for_room(wanted);
         }
@@ -154,11 +162,12 @@ impl Connection {
 
     /// Has the engine wake the program when the first send that waits for that is acknowledged. A program that was
     /// refused room hears of its sends when there is some, and now and then until then: on a slow link it would be
-    /// woken for each of them otherwise, only to be refused again.
+    /// woken for each of them otherwise, only to be refused again. Unless none has come back [from one look to the
+    /// next](Self::ask).
     fn mark_acknowledged(&self) {
         if let Stream::Engine(socket) = &self.stream {
             let first = self.sends.first_to_acknowledge();
-            socket.tell_when_acknowledged(first.filter(|_| !self.wants_room));
+            socket.tell_when_acknowledged(first.filter(|_| !self.wants_room || self.is_told));
         }
     }
 
@@ -274,6 +283,7 @@ impl Connection {
         let to_leave = self.sends.first_to_leave();
         let left = to_leave.map_or(0, |_| self.stream.left());
         while let Some((send, is_back)) = self.sends.next_back(acknowledged, left, is_over) {
+            (self.came_back, self.is_told) = (true, false);
             let error = match is_back {
                 true => None,
                 false => Some(self.failed.unwrap_or(Errno::PIPE)),
@@ -297,8 +307,27 @@ impl Connection {
     /// Whether asynchronous sends have not come back of which nobody may tell when they do: the kernel, or an engine
     /// that was asked for room alone.
     pub(crate) fn is_to_be_asked(&self) -> bool {
-        let is_kernels = matches!(self.stream, Stream::Kernel(_));
-        !self.sends.is_empty() && (is_kernels || self.wants_room)
+        match &self.stream {
+            Stream::Kernel(_) => !self.sends.is_empty(),
+            Stream::Engine(_) => {
+                let awaits = self.sends.first_to_acknowledge().is_some();
+                awaits && self.wants_room && !self.is_told
+            }
+        }
+    }
+
+    /// Looks for sends that have come back of which nobody may have told. Returns whether it is to be looked at again.
+    /// Where none has come back since the last look, the engine is to tell of the next: of peers that are slow, or
+    /// gone, there may be many, and to look at them would never end.
+    pub(crate) fn ask(&mut self, handle: Handle, tell: impl FnMut(Event)) -> bool {
+        self.tell_sends(handle, tell);
+        let came_back = std::mem::take(&mut self.came_back);
+        if !came_back && self.wants_room && !self.sends.is_empty() {
+            self.is_told = true;
+            self.mark_acknowledged();
+        }
+        self.is_awaited = self.is_to_be_asked();
+        self.is_awaited
     }
 
     /// Whether the kernel has all that the program has committed, or wants no more.

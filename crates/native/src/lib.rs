@@ -44,6 +44,7 @@
 
 mod accept;
 mod admission;
+mod awaiting;
 mod connection;
 mod context;
 mod event;

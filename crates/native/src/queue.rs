@@ -14,6 +14,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use slotmap::{Key, KeyData, SlotMap};
 
 use crate::admission::Gate;
+use crate::awaiting::Awaiting;
 use crate::connection::{Connection, Life};
 use crate::context::{CHOSEN, Context, Mode};
 use crate::event::{Event, Handle, Kind};
@@ -29,9 +30,6 @@ const EVERYTHING: Readiness =
 /// Bits of the kernel's that a program may wait for on a descriptor of its own.
 const DESCRIPTORS: u32 =
     Readiness::IN.0 | Readiness::OUT.0 | Readiness::RDHUP.0 | 0x002 | Readiness::EDGE.0;
-
-/// How often one looks for acknowledgements of which nobody tells.
-const ASK: Duration = Duration::from_millis(50);
 
 /// The next queue's number.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -54,8 +52,7 @@ pub struct Queue {
     ready: Vec<Ready>,
     wake: Arc<OwnedFd>,
     /// Connections with asynchronous sends under way of which nobody may tell when they come back.
-    awaiting: Vec<Handle>,
-    asked: Instant,
+    awaiting: Awaiting,
 }
 
 pub(crate) enum Object {
@@ -119,8 +116,7 @@ impl Queue {
             happened: VecDeque::new(),
             ready: Vec::new(),
             wake: Arc::new(wake),
-            awaiting: Vec::new(),
-            asked: Instant::now(),
+            awaiting: Awaiting::new(Instant::now()),
         })
     }
 
@@ -396,12 +392,7 @@ impl Queue {
             let mut looked_at_all = false;
             if self.happened.is_empty() {
                 let mut ready = std::mem::take(&mut self.ready);
-                let slice = match left {
-                    _ if self.awaiting.is_empty() => left,
-                    None => Some(ASK),
-                    Some(left) => Some(left.min(ASK)),
-                };
-                let waited = self.poller.wait(&mut ready, slice);
+                let waited = self.poller.wait(&mut ready, self.until_asked(left));
                 looked_at_all = ready.is_empty();
                 for event in ready.drain(..) {
                     self.tell(event);
@@ -440,10 +431,8 @@ impl Queue {
     /// # Errors
     /// The kernel's for changing an epoll set.
     pub fn arm(&mut self) -> Result<Option<Duration>, Errno> {
-        let mut limit = self.poller.arm()?;
-        if !self.awaiting.is_empty() {
-            limit = Some(limit.map_or(ASK, |limit| limit.min(ASK)));
-        }
+        let limit = self.poller.arm()?;
+        let limit = self.until_asked(limit);
         while self
             .happened
             .front()
@@ -482,9 +471,7 @@ impl Queue {
             let happened = &mut self.happened;
             connection.tell_sends(handle, |event| happened.push_back(event));
         }
-        if connection.is_to_be_asked() && !std::mem::replace(&mut connection.is_awaited, true) {
-            self.awaiting.push(handle);
-        }
+        list_if_to_be_asked(&mut self.awaiting, connection, handle);
     }
 
     /// Whether the program has something under this handle. Of what it has closed nothing is told any more,
@@ -499,20 +486,26 @@ impl Queue {
 
     /// Looks for acknowledgements of which nobody may have told.
     fn ask(&mut self) {
-        if self.awaiting.is_empty() || self.asked.elapsed() < ASK {
+        if self.awaiting.is_empty() {
             return;
         }
-        self.asked = Instant::now();
         let (objects, happened) = (&mut self.objects, &mut self.happened);
         self.awaiting
-            .retain(|handle| match objects.get_mut(*handle) {
+            .look(Instant::now(), |handle| match objects.get_mut(handle) {
                 Some(Object::Connection(connection)) if connection.life != Life::Closing => {
-                    connection.tell_sends(*handle, |event| happened.push_back(event));
-                    connection.is_awaited = connection.is_to_be_asked();
-                    connection.is_awaited
+                    connection.ask(handle, |event| happened.push_back(event))
                 }
                 _ => false,
             });
+    }
+
+    /// How long to wait at most, if that is no longer than `limit`: until it is time to look for acknowledgements.
+    fn until_asked(&self, limit: Option<Duration>) -> Option<Duration> {
+        if self.awaiting.is_empty() {
+            return limit;
+        }
+        let due = self.awaiting.due(Instant::now());
+        due.into_iter().chain(limit).min()
     }
 
     /// What the readiness of one object means.
@@ -546,7 +539,9 @@ impl Queue {
                         happened.push_back(event);
                     }
                 });
-                if is_closing && connection.is_flushed() {
+                if !is_closing {
+                    list_if_to_be_asked(&mut self.awaiting, connection, handle);
+                } else if connection.is_flushed() {
                     self.remove(handle);
                 }
             }
@@ -612,6 +607,13 @@ impl Queue {
             Some(Object::Listener(listening)) => Ok((&self.context, listening)),
             _ => Err(Errno::BADF),
         }
+    }
+}
+
+/// A connection is looked at for sends that have come back, if it is to be and is not yet.
+fn list_if_to_be_asked(awaiting: &mut Awaiting, connection: &mut Connection, handle: Handle) {
+    if connection.is_to_be_asked() && !std::mem::replace(&mut connection.is_awaited, true) {
+        awaiting.list(handle, Instant::now());
     }
 }
 
