@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use scene::Scene;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -56,6 +57,39 @@ fn a_program_that_is_executed_has_what_stays_open_without_a_descriptor_left() {
     assert_eq!(ask(&mut stream, "one\n"), "one\n");
     let answer = ask(&mut stream, "two\n");
     assert_eq!(answer, "again two\n", "{}", scene.server.printed());
+}
+
+#[test]
+fn the_next_engine_is_found_without_a_descriptor_left_and_children_have_its_connections() {
+    let test =
+        "the_next_engine_is_found_without_a_descriptor_left_and_children_have_its_connections";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let mut scene = Scene::start("at_the_limit/next_engine.py", 1, LIMIT);
+    let is_answered = |scene: &Scene, line: &str| {
+        let mut stream = BufReader::new(scene.connect(7000));
+        let answer = ask(&mut stream, line);
+        assert_eq!(
+            answer,
+            format!("again {line}"),
+            "{}",
+            scene.server.printed()
+        );
+    };
+    is_answered(&scene, "one\n");
+    scene._engine.signal(Signal::KILL).expect("killed");
+    scene._engine.wait(LIMIT).expect("it ends");
+    let engine = scene.outboard.start_engine(&scene.world, None);
+    scene._engine = engine.expect("another");
+    let outboard = &scene.outboard;
+    let is_listening = || {
+        let rows = outboard.sockets().unwrap_or_default();
+        rows.iter().any(|row| row["state"] == "LISTEN")
+    };
+    let waited = scene.server.wait_until(LIMIT, is_listening);
+    waited.unwrap_or_else(|error| panic!("{error:#}\n{}", scene.server.printed()));
+    is_answered(&scene, "another\n");
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl Drop for Afterwards {
             return;
         };
         // What was given up for the child.
-        reserve::fill(reserve::TO_ATTACH);
+        reserve::refill();
         if let Some(attachment) = &self.promises {
             session.nudges.nudge_all();
             attachment.wake_all_parked();

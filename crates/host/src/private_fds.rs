@@ -54,9 +54,14 @@ pub fn lift(fd: OwnedFd) -> OwnedFd {
 /// Something that holds a descriptor, listed here for as long as it lives.
 #[derive(Debug)]
 pub struct Private<T: AsFd> {
+    /// Dropped before the descriptor is closed: its number may be the program's at once.
+    listed: Listed,
     held: T,
-    slot: Option<usize>,
 }
+
+/// A place in the list, for as long as this lives.
+#[derive(Debug)]
+struct Listed(Option<usize>);
 
 impl<T: AsFd> Private<T> {
     /// Lists the descriptor of `held`, which was [lifted](lift) before.
@@ -67,7 +72,14 @@ impl<T: AsFd> Private<T> {
             slot.compare_exchange(EMPTY, fd, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
         });
-        Self { held, slot }
+        let listed = Listed(slot);
+        Self { listed, held }
+    }
+
+    /// It is listed no more, and the caller's.
+    pub(crate) fn into_inner(self) -> T {
+        drop(self.listed);
+        self.held
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {
@@ -89,11 +101,9 @@ impl<T: AsFd> AsFd for Private<T> {
     }
 }
 
-impl<T: AsFd> Drop for Private<T> {
+impl Drop for Listed {
     fn drop(&mut self) {
-        // Before the descriptor is closed, which happens after this: its number may be the
-        // program's at once.
-        if let Some(slot) = self.slot {
+        if let Some(slot) = self.0 {
             HELD[slot].store(EMPTY, Ordering::Relaxed);
         }
     }

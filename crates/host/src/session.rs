@@ -85,6 +85,8 @@ struct Link {
     knock: Option<Knock>,
     /// After a fork: the child's way to what its parent had.
     inheritance: Option<Inheritance>,
+    /// The descriptors that are kept for it.
+    kept: reserve::Share,
 }
 
 /// A connection on which an engine was asked to attach and has not answered.
@@ -223,16 +225,16 @@ impl Drop for Handle {
     fn drop(&mut self) {
         lock(&self.core.idle).clear();
         *lock(&self.core.current) = None;
-        let attachment = {
+        let (attachment, kept) = {
             let mut link = lock(&self.core.link);
             link.knock = None;
-            link.attachment.take()
+            (link.attachment.take(), std::mem::take(&mut link.kept))
         };
         if let Some(attachment) = attachment {
             attachment.close();
             attachment.outlives_its_region();
         }
-        reserve::fill(0);
+        drop(kept);
     }
 }
 
@@ -295,24 +297,40 @@ impl SessionCore {
                 return None;
             }
             link.looked = Some(Instant::now());
-            let mut control = attachment::connect_now(&self.path).ok()?;
-            Attachment::ask_to_attach(&mut control, &self.program).ok()?;
-            let asked = Instant::now();
-            link.knock = Some(Knock { control, asked });
+            link.knock = self.ask_one();
         }
-        let answer = link.knock.as_mut()?.control.get_mut().take_late();
-        let answer = match answer {
-            Ok(None) => return None,
-            Ok(answer) => answer,
-            // It has gone, or does not want this program. Another may come.
-            Err(_) => None,
-        };
-        let control = link.knock.take()?.control;
+        if !attachment::has_answered(&link.knock.as_ref()?.control) {
+            return None;
+        }
+        let Knock { mut control, .. } = link.knock.take()?;
         link.looked = Some(Instant::now());
-        let (reply, fds) = answer?;
-        let attachment =
-            Attachment::attached(control, (reply, fds), &self.nudges, &self.listeners).ok()?;
+        // What comes along.
+        reserve::give_up(reserve::TO_ATTACH - 1);
+        // Without an answer it has gone, or does not want this program. Another may come.
+        let answer = control.get_mut().take_late().ok().flatten();
+        let attachment = answer.and_then(|answer| {
+            Attachment::attached(control, answer, &self.nudges, &self.listeners).ok()
+        });
+        let Some(attachment) = attachment else {
+            reserve::refill();
+            return None;
+        };
         Some(self.goes_on_with(link, Arc::new(attachment)))
+    }
+
+    /// Asks an engine to attach, if there is one.
+    fn ask_one(&self) -> Option<Knock> {
+        let connect = || attachment::connect_now(&self.path);
+        let control = reserve::spare(1, connect).ok().and_then(|mut control| {
+            let asked = Attachment::ask_to_attach(&mut control, &self.program);
+            asked.is_ok().then_some(control)
+        });
+        let Some(control) = control else {
+            reserve::refill();
+            return None;
+        };
+        let asked = Instant::now();
+        Some(Knock { control, asked })
     }
 
     /// Attaches, takes over what came through a fork, and announces the listeners. The engine has `limit` to
@@ -331,7 +349,7 @@ impl SessionCore {
             .take()
             .filter(|attachment| attachment.is_parents());
         // What it takes to attach, where there are no other descriptors.
-        let reserved = reserve::give_up(reserve::TO_ATTACH);
+        reserve::give_up(reserve::TO_ATTACH);
         let control = match (attachment::connect(&self.path, limit), &inheritance) {
             // One that does not run hears nobody knock either.
             (Err(Errno::TIMEDOUT), _) => Err(Errno::TIMEDOUT),
@@ -349,7 +367,7 @@ impl SessionCore {
                 let slow = errno == Errno::TIMEDOUT;
                 let pause = if slow { ANSWER_WITHIN } else { Duration::ZERO };
                 link.looked = Some(Instant::now() + pause);
-                reserve::fill(reserved);
+                link.kept.of_another_try();
                 if let Some(parents) = parents {
                     let is_want = matches!(errno, Errno::MFILE | Errno::NFILE);
                     if is_want && !parents.sockets().is_empty() {
@@ -372,7 +390,6 @@ impl SessionCore {
         }
         // The lifeline's number is one of those that are kept from now on.
         drop(inheritance);
-        reserve::fill(reserve::TO_ATTACH);
         Ok(self.goes_on_with(link, attachment))
     }
 
@@ -383,6 +400,7 @@ impl SessionCore {
         attachment: Arc<Attachment>,
     ) -> Arc<Attachment> {
         link.looked = None;
+        link.kept.of_attached();
         link.attachment = Some(Arc::clone(&attachment));
         *lock(&self.current) = Some(Arc::clone(&attachment));
         self.repeat_remarks(&attachment);
@@ -499,7 +517,7 @@ impl SessionCore {
             attachment.hang_up();
             // The numbers of what was its parent's are kept for what it needs itself.
             lock(&self.idle).clear();
-            reserve::fill(reserve::OF_HEIR);
+            link.kept.of_heir();
         }
     }
 

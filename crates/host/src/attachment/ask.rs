@@ -13,11 +13,10 @@ use std::time::Duration;
 use queue_pair::Submission;
 use queue_pair::control::{ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::Bell;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::connection::Connection;
-use super::control::{Control, RUNS_WITHIN, ask};
+use super::control::{Control, RUNS_WITHIN, ask, has_answered};
 use super::{Attachment, Waker};
 use crate::clock::monotonic_ns;
 use crate::lock::{lock, try_lock};
@@ -140,11 +139,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
 
     /// The answers that have come late. That the connection has ended, whoever asks next is told.
     fn take_late(&self, control: &mut Control) -> Vec<(Reply, Fds)> {
-        let mut answers = [PollFd::new(&*control, PollFlags::IN)];
-        if self.keeps_still()
-            && rustix::event::poll(&mut answers, Some(&Timespec::default()))
-                .is_ok_and(|some| some > 0)
-        {
+        if self.keeps_still() && has_answered(control) {
             self.make_room_for_promised();
         }
         std::iter::from_fn(|| control.get_mut().take_late().ok().flatten()).collect()

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use queue_pair::control::{Channel, ChannelError, Fds, Reply, Request};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -44,6 +45,12 @@ pub(crate) fn connect_now(path: &Path) -> Result<Control, Errno> {
     let socket = control_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(Private::new(Channel::new(socket)))
+}
+
+/// Whether there is an answer, or none will come. Never waits.
+pub(crate) fn has_answered(control: &Control) -> bool {
+    let mut answers = [PollFd::new(control, PollFlags::IN)];
+    rustix::event::poll(&mut answers, Some(&Timespec::default())).is_ok_and(|some| some > 0)
 }
 
 fn control_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {

@@ -58,7 +58,7 @@ use crate::send_pool::SendPool;
 
 pub(crate) use connection::Connection;
 pub(crate) use control::{
-    ANSWER_WITHIN, Control, RUNS_WITHIN, WHILE_IT_LIVES, connect, connect_now, pair,
+    ANSWER_WITHIN, Control, RUNS_WITHIN, WHILE_IT_LIVES, connect, connect_now, has_answered, pair,
 };
 pub use engine::Engine;
 use files::Files;

@@ -137,7 +137,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             let _ = pass_on(&promise, token, &lifeline);
         }
         // What was kept for this answer.
-        reserve::fill(reserve::TO_ATTACH);
+        reserve::refill();
     }
 
     /// Nothing of what was promised can be kept: the engine has ended, or this is the child of a fork, and
