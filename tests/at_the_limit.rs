@@ -60,6 +60,24 @@ fn a_program_that_is_executed_has_what_stays_open_without_a_descriptor_left() {
 }
 
 #[test]
+fn a_child_without_a_descriptor_left_hears_what_comes_to_a_set_in_a_set() {
+    let test = "a_child_without_a_descriptor_left_hears_what_comes_to_a_set_in_a_set";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let scene = Scene::start("at_the_limit/nested.py", 1, LIMIT);
+    for how in ["level", "edge", "level lowered", "edge lowered"] {
+        let mut stream = BufReader::new(scene.connect(7000));
+        assert_eq!(ask(&mut stream, &format!("{how}\n")), "the child\n");
+        for _ in 0..3 {
+            let answer = ask(&mut stream, "something\n");
+            assert_eq!(answer, "something\n", "{how}: {}", scene.server.printed());
+        }
+        assert_eq!(ask(&mut stream, "end\n"), "", "{how}");
+    }
+}
+
+#[test]
 fn the_next_engine_is_found_without_a_descriptor_left_and_children_have_its_connections() {
     let test =
         "the_next_engine_is_found_without_a_descriptor_left_and_children_have_its_connections";

@@ -246,6 +246,12 @@ impl Sleeper {
         rustix::event::poll(&mut polls, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
+    /// It has no descriptor by which this process wakes it, for want of one: who sleeps by it looks around by himself.
+    /// [Arming](Self::arm) tries again.
+    pub fn is_deaf(&self) -> bool {
+        self.means.is_deaf()
+    }
+
     /// Makes one of the [descriptors](Self::fds) readable until the next [disarm](Self::disarm): for
     /// whoever has registered them where others wait that do not know of this sleeper yet.
     pub fn ring(&self) {

@@ -16,6 +16,7 @@ use crate::engine::forks::generation;
 use crate::engine::session;
 use crate::kernel::deadline::now;
 
+mod beacon;
 pub mod bell;
 mod inside;
 mod kin;

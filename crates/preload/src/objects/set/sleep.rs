@@ -20,8 +20,8 @@ use host::private_fds::Private;
 use host::{ReadySet, Sleeper, Waiting};
 use rustix::io::Errno;
 
-use super::bell;
 use super::kin::Kin;
+use super::{beacon, bell};
 use crate::engine::forks::generation;
 use crate::engine::session;
 use crate::kernel::deadline::Deadline;
@@ -52,6 +52,8 @@ pub struct State {
     registered: Option<u64>,
     /// The set is inside another set, by this number: whoever waits there cannot arm this one.
     always: Option<c_int>,
+    /// That number was made readable by the [beacon], for want of a descriptor.
+    lit: bool,
     /// What is slept in if others have the set.
     beside: Option<Beside>,
     /// How often all who sleep were called.
@@ -91,7 +93,9 @@ pub struct Bed {
 impl Sleep {
     /// Of a set with this part of ours.
     pub fn new(ready: &ReadySet) -> Result<Self, Errno> {
-        let mut sleeper = new_sleeper()?;
+        let session = session::current().ok_or(Errno::NOMEM)?;
+        let mut sleeper = session.sleeper()?;
+        beacon::make()?;
         sleeper.serves(ready);
         Ok(Self {
             state: Mutex::new(State {
@@ -99,6 +103,7 @@ impl Sleep {
                 generation: generation(),
                 registered: None,
                 always: None,
+                lit: false,
                 beside: None,
                 calls: 0,
                 called: 0,
@@ -191,7 +196,7 @@ impl Sleep {
         if asleep > 0 && state.generation == generation() {
             state.calls = state.calls.wrapping_add(1);
             (state.called, state.rings) = (asleep, RINGS);
-            state.sleeper.ring();
+            state.ring();
         }
     }
 
@@ -233,17 +238,18 @@ impl Sleep {
         state.sleeper.arm();
         // A number that is closed is told nothing.
         let _ = state.register(number);
-        if any_ready() && !state.sleeper.is_rung() {
-            state.sleeper.ring();
+        // What was lit another process may have put out.
+        if any_ready() && (state.sleeper.is_deaf() || !state.sleeper.is_rung()) {
+            state.ring();
         }
     }
 
     /// The set's own number has just begun to tell of it. If nobody rings, who sleeps by it comes out, and sleeps no
     /// longer than he may from then on.
     pub fn ring_unless_rung_for(&self) {
-        let state = lock(&self.state);
+        let mut state = lock(&self.state);
         if state.sleeper.limit().is_some() {
-            state.sleeper.ring();
+            state.ring();
         }
     }
 
@@ -254,13 +260,13 @@ impl Sleep {
         if state.always.is_none() || self.renew(&mut state).is_err() {
             return;
         }
-        match (any_ready(), state.sleeper.is_rung()) {
-            (true, false) => state.sleeper.ring(),
+        match (any_ready(), state.is_rung()) {
+            (true, false) => state.ring(),
             (false, true) => {
                 self.rest(kin, &mut state, true);
                 if any_ready() {
                     // Arming has taken it in.
-                    state.sleeper.ring();
+                    state.ring();
                 }
             }
             _ => {}
@@ -279,7 +285,7 @@ impl Sleep {
         let mut state = lock(&self.state);
         self.renew(&mut state)?;
         state.register(number)?;
-        state.sleeper.ring();
+        state.ring();
         Ok(())
     }
 
@@ -301,7 +307,7 @@ impl Sleep {
     /// to sleep has taken since: so it is seen here as asleep, or has seen what is left.
     pub fn pass_on(&self, more: impl FnOnce() -> bool) {
         if self.asleep.load(Ordering::Relaxed) > 0 && more() {
-            lock(&self.state).sleeper.ring();
+            lock(&self.state).ring();
         }
     }
 
@@ -309,17 +315,12 @@ impl Sleep {
     fn renew(&self, state: &mut State) -> Result<(), Errno> {
         let generation = generation();
         if state.generation != generation {
-            let mut sleeper = match state.always {
-                // Who sleeps by its number can be told in no other way.
-                Some(_) => new_sleeper()?,
-                None => session::current()
-                    .ok_or(Errno::NOMEM)?
-                    .sleeper_at_any_rate(),
-            };
+            let session = session::current().ok_or(Errno::NOMEM)?;
+            let mut sleeper = session.sleeper_at_any_rate();
             sleeper.serves_as(&state.sleeper);
             state.sleeper = sleeper;
             (state.generation, state.registered) = (generation, None);
-            (state.beside, state.called) = (None, 0);
+            (state.beside, state.called, state.lit) = (None, 0, false);
             self.asleep.store(0, Ordering::Relaxed);
             if let Some(number) = state.always {
                 state.sleeper.arm();
@@ -333,6 +334,10 @@ impl Sleep {
     /// Disarms, and arms again if someone needs it.
     fn rest(&self, kin: &Kin, state: &mut State, rung: bool) {
         state.sleeper.disarm(rung);
+        // What another process has lit it may not be there to put out.
+        if rung && (state.lit || kin.are_there()) {
+            state.put_out();
+        }
         if self.asleep.load(Ordering::Relaxed) > 0 || state.always.is_some() {
             state.sleeper.arm();
         }
@@ -342,20 +347,42 @@ impl Sleep {
         }
         if kin.are_there() && kin.in_kernel.any() {
             // They are to come out, and what was to wake them may have been silenced just now.
-            state.sleeper.ring();
+            state.ring();
         }
         if state.called > 0 {
             // As above.
             state.rings = state.rings.saturating_sub(1);
             match state.rings {
                 0 => state.called = 0,
-                _ => state.sleeper.ring(),
+                _ => state.ring(),
             }
         }
     }
 }
 
 impl State {
+    /// Whoever sleeps comes out, also one who waits by the set's number.
+    fn ring(&mut self) {
+        self.sleeper.ring();
+        if let Some(number) = self.always
+            && self.sleeper.is_deaf()
+        {
+            beacon::light(number, MARK);
+            self.lit = true;
+        }
+    }
+
+    fn is_rung(&self) -> bool {
+        self.lit || self.sleeper.is_rung()
+    }
+
+    fn put_out(&mut self) {
+        self.lit = false;
+        if let Some(number) = self.always {
+            beacon::put_out(number);
+        }
+    }
+
     /// Puts the sleeper's descriptors in the program's set, if they are not there. Others that were
     /// there before are closed by now, and with that out of it.
     fn register(&mut self, set: c_int) -> Result<(), Errno> {
@@ -406,8 +433,4 @@ impl State {
         }
         Ok(())
     }
-}
-
-fn new_sleeper() -> Result<Sleeper, Errno> {
-    session::current().ok_or(Errno::NOMEM)?.sleeper()
 }
