@@ -8,7 +8,7 @@ use lab::outboard::{Outboard, total};
 use lab::{Process, Side, World, skip_without_root};
 use on_drop::OnDrop;
 use rustix::process::Signal;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -249,9 +249,12 @@ fn a_message_with_connections_is_received_while_the_engine_is_stopped() {
             }
             for stream in &mut streams[2..] {
                 let mut bytes = Vec::new();
-                let _ = stream.read_to_end(&mut bytes);
+                if let Err(error) = stream.read_to_end(&mut bytes) {
+                    assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+                }
                 assert_eq!(bytes, b"");
             }
+            program.signal(Signal::USR1).expect("it lives");
             let mut stream = connect();
             let mut bytes = [0; 9];
             stream.read_exact(&mut bytes)?;
@@ -267,4 +270,9 @@ fn a_message_with_connections_is_received_while_the_engine_is_stopped() {
     assert!(ended.success(), "{}", program.printed());
     let stats = outboard.stats().unwrap();
     assert_eq!(total(&stats, "tcp_passive_opens"), 7.0, "all on the engine");
+    assert_eq!(
+        total(&stats, "passed_late"),
+        1.0,
+        "nobody asks for the others"
+    );
 }

@@ -1,6 +1,9 @@
 """Passes connections to itself, and receives them while its engine is stopped: for a moment, and for good."""
 import errno, os, signal, socket, sys, threading, time
 
+# Waits until it is told to go on.
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+
 address, engine = (sys.argv[1], int(sys.argv[2])), int(sys.argv[3])
 listener = socket.create_server(address)
 print("listens", flush=True)
@@ -43,9 +46,10 @@ for conn in lost:
     else:
         raise AssertionError("it was sent")
 os.kill(engine, signal.SIGCONT)
-# What nobody has ends, and the rest goes on.
+# What nobody has ends, even if this program never asks the engine anything again, and the rest goes on.
 for conn in lost:
     conn.close()
+signal.sigwait({signal.SIGUSR1})
 another, _ = listener.accept()
 another.sendall(b"as before")
 assert another.recv(100) == b""

@@ -170,6 +170,8 @@ pub enum Ask {
     },
     /// The process was passed this ticket.
     Claim(u64),
+    /// It has not waited for its connection.
+    Disclaim(ConnId),
     /// Tell every process what follows from what the one that asks has submitted.
     Settle,
     /// What the engine is.
@@ -377,6 +379,8 @@ pub struct Claimed {
     pub local: SocketAddr,
     /// The other end.
     pub peer: SocketAddr,
+    /// The process has it by this alone.
+    pub is_new: bool,
 }
 
 /// The facts of a connection, and how long it is known.

@@ -242,10 +242,23 @@ impl SessionCore {
     /// The attachment, made now if there is none and an engine is to be found, or if this process
     /// came out of a fork.
     pub(crate) fn attachment(self: &Arc<Self>) -> Option<Arc<Attachment>> {
+        self.attachment_within(RUNS_WITHIN).ok()
+    }
+
+    /// The same, where a connection hangs on it that only the engine has.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`: the engine does not run. Otherwise there is none, or it does not want this program.
+    pub(crate) fn attachment_at_length(self: &Arc<Self>) -> Result<Arc<Attachment>, Errno> {
+        self.attachment_within(ANSWER_WITHIN)
+    }
+
+    /// `limit`: how long an engine may take on which nothing of this process hangs yet.
+    fn attachment_within(self: &Arc<Self>, limit: Duration) -> Result<Arc<Attachment>, Errno> {
         let mut link = lock(&self.link);
         if let Some(attachment) = &link.attachment {
             if attachment.is_live() {
-                return Some(Arc::clone(attachment));
+                return Ok(Arc::clone(attachment));
             }
             if attachment.is_parents() && !self.is_heir() {
                 // The process was made by a system call of the program's own, of which nobody was told:
@@ -255,8 +268,14 @@ impl SessionCore {
                 self.inherits(&mut link, None);
             }
         }
-        if link.looked.is_some_and(|looked| looked.elapsed() < RETRY) {
-            return None;
+        if let Some(looked) = link.looked.filter(|looked| looked.elapsed() < RETRY) {
+            // It is later that one is to be looked for which has not answered.
+            let is_slow = looked > Instant::now();
+            return Err(if is_slow {
+                Errno::TIMEDOUT
+            } else {
+                Errno::CONNREFUSED
+            });
         }
         // Its answer, which nobody waits for, would be a second session.
         link.knock = None;
@@ -264,9 +283,9 @@ impl SessionCore {
             // The connections of a child hang on its parent's engine: it waits as for a slow kernel.
             (Some(_), Some(parents)) if !parents.sockets().is_empty() => WHILE_IT_LIVES,
             (Some(_), _) => LISTENS_WITHIN,
-            (None, _) => RUNS_WITHIN,
+            (None, _) => limit,
         };
-        self.link_to_engine(&mut link, limit).ok()
+        self.link_to_engine(&mut link, limit)
     }
 
     /// The same for one who must not wait: an engine that is to be found is asked, and its answer taken at a later

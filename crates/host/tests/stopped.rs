@@ -370,3 +370,74 @@ fn who_does_not_wait_does_not_wait_for_one_who_does() {
         assert!(looks > 20, "{looks}");
     });
 }
+
+/// A claim that came to nothing in time, and what the engine is asked and told when it runs again. The ticket's is a
+/// connection that this process has besides.
+fn given_up_by(engine: &FakeEngine) -> (Session, Listener, Socket) {
+    let (session, listener) = engine.listening();
+    let (conn, socket) = engine.connection(&listener);
+    let mut stopped = engine.lock();
+    stopped.ticketed = Some(conn);
+    let shown = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    assert_eq!(session.claim(shown).err(), Some(Errno::TIMEDOUT));
+    drop(stopped);
+    (session, listener, socket)
+}
+
+/// Takes in what has come late: nothing that this process has ends by that.
+fn keeps_what_it_has(engine: &FakeEngine, session: &Session) {
+    let start = Instant::now();
+    // What is asked now is answered behind it.
+    let is_answered = || {
+        let another = session.listen(ANY_PORT.parse().unwrap(), 16);
+        another.is_ok_and(|listener| listener.is_offloaded())
+    };
+    while !is_answered() {
+        assert!(start.elapsed() < HANG);
+    }
+    let said = engine.host(|host| host.submissions());
+    let closes = |said: &Submission| matches!(said, Submission::Close { .. });
+    assert!(!said.iter().any(closes), "{said:?}");
+}
+
+#[test]
+fn a_claim_that_is_not_answered_in_time_is_given_up_by_one_who_never_looks_again() {
+    let engine = FakeEngine::start();
+    let (session, _listener, _socket) = given_up_by(&engine);
+    engine.until(|inner| inner.requests.contains(&Request::Disclaim).then_some(()));
+    let asked = engine.lock().requests.clone();
+    let at = |one: &Request| asked.iter().position(|request| request == one);
+    assert_eq!(at(&Request::Disclaim), at(&Request::Claim).map(|at| at + 1));
+    keeps_what_it_has(&engine, &session);
+}
+
+#[test]
+fn what_an_engine_of_before_answers_late_ends_nothing_that_this_process_has() {
+    let engine = FakeEngine::start();
+    engine.lock().version = Some(15);
+    let (session, _listener, _socket) = given_up_by(&engine);
+    keeps_what_it_has(&engine, &session);
+    assert!(!engine.lock().requests.contains(&Request::Disclaim));
+}
+
+/// As one that was executed with it: what it claims the kernel does not have.
+#[test]
+fn who_attaches_for_a_claim_waits_for_the_engine_as_for_the_answer() {
+    let engine = FakeEngine::start();
+    let other = ConnRef {
+        index: 7,
+        generation: 1,
+    };
+    let session = Session::unattached(&engine.path, "test");
+    let shown = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let mut stopped = engine.lock();
+    stopped.ticketed = Some(other);
+    std::thread::scope(|scope| {
+        let claims = scope.spawn(|| session.claim(shown).map(|(socket, _)| socket));
+        // Longer than it waits where the kernel can do instead.
+        std::thread::sleep(Duration::from_secs(1));
+        drop(stopped);
+        let claimed = claims.join().unwrap();
+        assert_eq!(claimed.map(|socket| socket.is_connected()).err(), None);
+    });
+}

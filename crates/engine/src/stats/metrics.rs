@@ -345,6 +345,11 @@ impl Metrics {
             counters.tickets_claimed,
         );
         self.counter(
+            "passed_late",
+            "Connections that were passed to programs which had not waited for them, since the engine did not run",
+            counters.tickets_late,
+        );
+        self.counter(
             "passed_unclaimed",
             "Connections that were passed to programs which cannot use them",
             counters.tickets_unclaimed,

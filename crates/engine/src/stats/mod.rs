@@ -179,6 +179,8 @@ pub struct Counters {
     pub tickets: u64,
     /// Times that the other took one.
     pub tickets_claimed: u64,
+    /// Times that the other had not waited for it.
+    pub tickets_late: u64,
     /// Connections that were passed and that nobody took.
     pub tickets_unclaimed: u64,
     /// Buffers that programs have posted to receive into, and that were used.
@@ -243,6 +245,7 @@ impl Default for Counters {
             grants_moved: 0,
             tickets: 0,
             tickets_claimed: 0,
+            tickets_late: 0,
             tickets_unclaimed: 0,
             buffers_posted: 0,
             file_sends: 0,
@@ -306,6 +309,7 @@ impl Counters {
             grants_moved,
             tickets,
             tickets_claimed,
+            tickets_late,
             tickets_unclaimed,
             buffers_posted,
             file_sends,
@@ -351,6 +355,7 @@ impl Counters {
             (&mut self.grants_moved, grants_moved),
             (&mut self.tickets, tickets),
             (&mut self.tickets_claimed, tickets_claimed),
+            (&mut self.tickets_late, tickets_late),
             (&mut self.tickets_unclaimed, tickets_unclaimed),
             (&mut self.buffers_posted, buffers_posted),
             (&mut self.file_sends, file_sends),

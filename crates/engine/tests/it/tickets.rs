@@ -49,6 +49,15 @@ fn claim(world: &mut World, host: &mut Host, ticket: &impl AsFd) -> Result<ConnR
     }
 }
 
+/// Gives up the claim before.
+fn disclaim(world: &mut World, host: &mut Host) -> Result<(), i32> {
+    match world.request(host, &Request::Disclaim, Fds::new()) {
+        (Reply::Done, _) => Ok(()),
+        (Reply::Error { errno, .. }, _) => Err(errno),
+        (reply, _) => panic!("{reply:?}"),
+    }
+}
+
 fn close(world: &mut World, host: &mut Host, conn: ConnRef) {
     host.submit(Submission::Close {
         conn,
@@ -99,6 +108,62 @@ fn whoever_claims_it_goes_on_where_the_other_was() {
     assert_eq!(world.peer.conns[&peer].bytes, b"one two");
     assert!(!world.peer.conns[&peer].update.peer_closed);
     close(&mut world, &mut second, conn);
+    world.pass(Duration::from_millis(100));
+    assert!(world.peer.conns[&peer].update.peer_closed);
+}
+
+#[test]
+fn who_has_not_waited_for_the_answer_has_it_no_more() {
+    let mut world = World::new();
+    let (mut first, conn, peer) = world.connected();
+    let ticket = ticket(&mut world, &mut first, conn);
+    let mut second = world.attach(None);
+    let nothing = Err(Errno::NOTCONN.raw_os_error());
+    assert_eq!(disclaim(&mut world, &mut second), nothing);
+    assert_eq!(claim(&mut world, &mut second, &ticket), Ok(conn));
+    assert_eq!(disclaim(&mut world, &mut second), Ok(()));
+    assert_eq!(disclaim(&mut world, &mut second), nothing);
+    // The ticket is as good as before. Who has the connection by another claim keeps it.
+    for given_up in [Ok(()), nothing] {
+        assert_eq!(claim(&mut world, &mut second, &ticket), Ok(conn));
+        if given_up == nothing {
+            assert_eq!(claim(&mut world, &mut second, &ticket), Ok(conn));
+        }
+        assert_eq!(disclaim(&mut world, &mut second), given_up);
+    }
+    // Nor does it go by a claim that is refused.
+    let copy =
+        rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("descriptors");
+    assert_eq!(
+        claim(&mut world, &mut second, &copy),
+        nothing.map(|()| conn)
+    );
+    assert_eq!(disclaim(&mut world, &mut second), nothing);
+    close(&mut world, &mut first, conn);
+    lose(&mut world, ticket);
+    second.collect();
+    second.send_at(conn, b"here", 20);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&peer].bytes, b"here");
+    assert!(!world.peer.conns[&peer].update.peer_closed);
+    close(&mut world, &mut second, conn);
+    world.pass(Duration::from_millis(100));
+    assert!(world.peer.conns[&peer].update.peer_closed);
+}
+
+#[test]
+fn it_ends_where_the_only_one_who_claims_it_has_not_waited() {
+    let mut world = World::new();
+    let (mut first, conn, peer) = world.connected();
+    let ticket = ticket(&mut world, &mut first, conn);
+    close(&mut world, &mut first, conn);
+    let mut second = world.attach(None);
+    assert_eq!(claim(&mut world, &mut second, &ticket), Ok(conn));
+    lose(&mut world, ticket);
+    world.pass(Duration::from_millis(100));
+    assert!(!world.peer.conns[&peer].update.peer_closed);
+    // By now it is its own.
+    assert_eq!(disclaim(&mut world, &mut second), Ok(()));
     world.pass(Duration::from_millis(100));
     assert!(world.peer.conns[&peer].update.peer_closed);
 }

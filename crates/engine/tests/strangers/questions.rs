@@ -156,7 +156,8 @@ pub fn request(known: &Known, script: &mut Script<'_>) -> Request {
             conn: known.conn(script),
             carried: carried(script),
         },
-        17 | 18 => Request::Claim,
+        17 => Request::Claim,
+        18 => Request::Disclaim,
         19 => Request::Settle,
         20 => Request::Info {
             conn: known.conn(script),

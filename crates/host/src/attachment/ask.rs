@@ -13,14 +13,18 @@ use std::time::Duration;
 use queue_pair::Submission;
 use queue_pair::control::{ChannelError, Fds, Reply, Request};
 use queue_pair::doorbell::Bell;
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 use super::connection::Connection;
-use super::control::{Control, RUNS_WITHIN, ask, has_answered};
+use super::control::{ANSWER_WITHIN, Control, RUNS_WITHIN, ask_or, has_answered};
 use super::{Attachment, Waker};
 use crate::clock::monotonic_ns;
 use crate::lock::{lock, try_lock};
 use crate::private_fds::{Private, lift};
+
+/// The first version of the protocol in which an engine takes back what nobody has waited for.
+const TAKES_CLAIMS_BACK: u32 = 16;
 
 impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Asks on the control socket, and waits for an answer for at most `limit`.
@@ -51,11 +55,34 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         fds: Fds,
         limit: Duration,
     ) -> Result<(Reply, Fds), Errno> {
+        self.request_or(request, fds, limit, None)
+    }
+
+    /// Shows a ticket, as [`request_alone`](Self::request_alone). If there is no answer in time, the claim is given
+    /// up: what the engine makes of it later it takes back by itself, whether or not this process ever looks again.
+    pub(crate) fn show_ticket(&self, ticket: OwnedFd) -> Result<Reply, Errno> {
+        let shown = [ticket].into_iter().collect();
+        let give_up = self.takes_claims_back().then_some(&Request::Disclaim);
+        self.request_or(&Request::Claim, shown, ANSWER_WITHIN, give_up)
+            .map(|(reply, _)| reply)
+    }
+
+    fn takes_claims_back(&self) -> bool {
+        self.speaks(TAKES_CLAIMS_BACK)
+    }
+
+    fn request_or(
+        &self,
+        request: &Request,
+        fds: Fds,
+        limit: Duration,
+        otherwise: Option<&Request>,
+    ) -> Result<(Reply, Fds), Errno> {
         if !self.is_live() {
             return Err(Errno::CONNRESET);
         }
         let answer = self
-            .with_control(|control| ask(control, request, fds, limit))
+            .with_control(|control| ask_or(control, request, fds, limit, otherwise))
             .unwrap_or(Err(Errno::CONNRESET));
         match answer {
             Err(Errno::PROTO | Errno::CONNRESET) => self.condemn(),
@@ -178,11 +205,14 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                     }
                 }
                 Reply::File { file, .. } => self.post_surely(Submission::ForgetFile { file }),
-                Reply::Claimed { conn, .. } => self.post_surely(Submission::Close {
-                    conn,
-                    abort: false,
-                    at: monotonic_ns(),
-                }),
+                // What this process had besides it keeps.
+                Reply::Claimed { conn, .. } if !self.takes_claims_back() && !self.has(conn) => {
+                    self.post_surely(Submission::Close {
+                        conn,
+                        abort: false,
+                        at: monotonic_ns(),
+                    });
+                }
                 Reply::Forked { token } => self.keep_promise(token, fds.pop()),
                 // A ticket ends with its descriptor.
                 _ => {}

@@ -79,7 +79,18 @@ pub(super) fn ask(
     fds: Fds,
     limit: Duration,
 ) -> Result<(Reply, Fds), Errno> {
-    match control.get_mut().request(request, fds, limit) {
+    ask_or(control, request, fds, limit, None)
+}
+
+/// The same. An engine that was asked and does not answer in time is told `otherwise` as well.
+pub(super) fn ask_or(
+    control: &mut Control,
+    request: &Request,
+    fds: Fds,
+    limit: Duration,
+    otherwise: Option<&Request>,
+) -> Result<(Reply, Fds), Errno> {
+    match control.get_mut().request_or(request, fds, limit, otherwise) {
         Ok((Reply::Error { errno, .. }, _)) => Err(u16::try_from(errno)
             .ok()
             .and_then(errno_from)

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use queue_pair::control::{Carried, Reply, Request};
+use queue_pair::control::{Carried, Reply};
 use queue_pair::region::RingCells;
 use queue_pair::ring::Consumer;
 use queue_pair::{Completion, ConnRef, Submission, Violation};
@@ -20,7 +20,7 @@ use rustix::io::Errno;
 
 use super::Attachment;
 use super::connection::Connection;
-use super::control::{ANSWER_WITHIN, errno_from};
+use super::control::errno_from;
 use super::life::{CONDEMNED, ENDED, LIVE};
 use super::listens::Accepts;
 use crate::clock::monotonic_ns;
@@ -296,14 +296,12 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Claims a ticket. Nobody takes in what the engine says meanwhile: the socket has to be known first.
     pub(crate) fn claim(self: &Arc<Self>, ticket: OwnedFd) -> Result<(Arc<C>, Carried), Errno> {
         let mut pump = lock(&self.pump);
-        let shown = [ticket].into_iter().collect();
-        let (reply, _) = self.request(&Request::Claim, shown, ANSWER_WITHIN)?;
         let Reply::Claimed {
             conn,
             local,
             peer,
             carried,
-        } = reply
+        } = self.show_ticket(ticket)?
         else {
             return Err(Errno::PROTO);
         };
@@ -333,6 +331,11 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             return Err(Errno::PROTO);
         }
         Ok((socket, carried))
+    }
+
+    /// Whether this process has this connection.
+    pub(super) fn has(&self, conn: ConnRef) -> bool {
+        lock(&self.pump).connections.get(conn).is_some()
     }
 
     fn admit(&self, pump: &mut Pump<C>, conn: ConnRef, socket: Arc<C>) -> Result<(), Violation> {

@@ -68,10 +68,10 @@ impl Session {
     ///
     /// # Errors
     /// `ENOTCONN`: it is no ticket of this engine, or of no use any more. `EBUSY`: this process has just
-    /// closed the same connection. `ECONNREFUSED`: there is no engine.
+    /// closed the same connection. `ECONNREFUSED`: there is no engine. `ETIMEDOUT`: it does not run.
     pub fn claim(&self, ticket: impl AsFd) -> Result<(Socket, Carried), Errno> {
         let core = self.core();
-        let attachment = core.attachment().ok_or(Errno::CONNREFUSED)?;
+        let attachment = core.attachment_at_length()?;
         let shown = rustix::io::fcntl_dupfd_cloexec(ticket, 0)?;
         let (socket, mut carried) = attachment.claim(shown)?;
         carried.kept.retain(|it| *it != ERROR_WAS_REPORTED);

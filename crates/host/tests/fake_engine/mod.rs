@@ -338,6 +338,7 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
         },
         Request::Report { .. } | Request::LastWords(_) => return None,
         Request::Unlisten { .. }
+        | Request::Disclaim
         | Request::Settle
         | Request::Admit { .. }
         | Request::Local { .. } => Reply::Done,

@@ -258,12 +258,30 @@ impl Channel {
         fds: Fds,
         limit: Duration,
     ) -> Result<(Reply, Fds), ChannelError> {
+        self.request_or(request, fds, limit, None)
+    }
+
+    /// As [`request`](Self::request). If the engine was asked, and has not answered in time, it is told `otherwise`
+    /// as well, right behind: nobody waits for the answer to that.
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn request_or(
+        &mut self,
+        request: &Request,
+        fds: Fds,
+        limit: Duration,
+        otherwise: Option<&Request>,
+    ) -> Result<(Reply, Fds), ChannelError> {
         self.await_late(limit)?;
         let start = Instant::now();
         self.send(request, fds)?;
         let answer = self.answer(start, limit);
         if matches!(answer, Err(ChannelError::TimedOut(_))) {
             self.owe(start);
+            if let Some(otherwise) = otherwise {
+                self.request_blindly(otherwise)?;
+            }
         }
         answer
     }

@@ -109,6 +109,10 @@ pub enum Request {
     /// too. The answer is [`Reply::Claimed`]; what there is to know of the connection follows as for
     /// one that came through a fork.
     Claim,
+    /// Who made the claim just before has not waited for its answer. What this process has by that claim alone it has
+    /// no more, and the ticket is as good as before. The answer is [`Reply::Done`], or an error: the claim had given
+    /// it nothing. Since version 16.
+    Disclaim,
     /// What this process has submitted takes effect before the answer, which is [`Reply::Done`], and
     /// every process that it concerns is told by then.
     Settle,

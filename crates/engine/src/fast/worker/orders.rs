@@ -249,6 +249,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Told::Ticket { grant }
             }
             Ask::Claim(token) => Told::Claimed(self.claim_ticket(attached?, token)?),
+            Ask::Disclaim(conn) => {
+                self.disclaim(attached?, conn);
+                Told::Done
+            }
             Ask::Settle => {
                 attached?;
                 // What has arrived counts, too: on a kernel it would be there by now.

@@ -427,7 +427,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             .on_request(self.now, conn_id, Request::Consumed(total));
     }
 
-    fn close(&mut self, id: SessionId, name: ConnRef, abort: bool) -> Result<(), EndReason> {
+    pub(super) fn close(
+        &mut self,
+        id: SessionId,
+        name: ConnRef,
+        abort: bool,
+    ) -> Result<(), EndReason> {
         match self.taken(id, name)? {
             Whose::Own(conn_id) => {
                 let request = if abort {

@@ -18,6 +18,7 @@ use crate::config::shares;
 use crate::exchange::Claimed;
 use crate::fast::connections::SessionId;
 use crate::fast::family::Who;
+use crate::fast::session::conn_ref;
 use crate::network::Network;
 use crate::stats::Drop;
 
@@ -72,16 +73,17 @@ impl<D: Device, N: Network> Worker<D, N> {
         let info = info.ok_or(Errno::NOTCONN)?;
         let conn = self.connections.get_mut(conn_id).ok_or(Errno::NOTCONN)?;
         let family = conn.family.as_mut().ok_or(Errno::NOTCONN)?;
-        match family.holder_mut(Who::Session(id)) {
+        let is_new = match family.holder_mut(Who::Session(id)) {
             // It was passed to one that has it, which has one more descriptor of it now.
-            Some(holder) if !holder.closed => {}
+            Some(holder) if !holder.closed => false,
             // Its last bytes from before are still on their way, and counted.
             Some(_) => return Err(Errno::BUSY),
             None => {
                 family.join(Who::Session(id));
                 self.enter_family(id, conn_id);
+                true
             }
-        }
+        };
         self.counters.tickets_claimed += 1;
         // It looks at once whether there is anything to read.
         if let Err(reason) = self.post_completions_of(id) {
@@ -91,7 +93,20 @@ impl<D: Device, N: Network> Worker<D, N> {
             conn: conn_id,
             local: info.local,
             peer: info.remote,
+            is_new,
         })
+    }
+
+    /// A process has not waited for the connection that it has claimed: it has it no more.
+    pub(super) fn disclaim(&mut self, id: SessionId, conn: ConnId) {
+        self.counters.tickets_late += 1;
+        let name = conn_ref(conn);
+        // It may have become its own since, and it may have ended.
+        if self.named(id, name).is_ok()
+            && let Err(reason) = self.close(id, name, false)
+        {
+            self.breaches.push((id, reason));
+        }
     }
 
     /// The last copy of a ticket is closed.

@@ -25,6 +25,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 use rustix::time::Timespec;
+use tcp::ConnId;
 
 use crate::config::{Limits, shares};
 use crate::exchange::{ClientKey, Inherited, SessionKey, WorkerId};
@@ -78,6 +79,8 @@ pub struct Client {
     pub listens: Vec<(u32, SocketAddr)>,
     /// What it has asked for and was not answered.
     pub pending: Option<Pending>,
+    /// What it has by the last ticket that it has shown, and not otherwise.
+    pub claimed: Option<ConnId>,
     /// What holds once it is closed, for people.
     pub last_words: Vec<Explanation>,
     /// What of the sends that were followed for it is still to be told.
@@ -432,6 +435,7 @@ impl Control {
             listens: Vec::new(),
             pending: None,
             last_words: Vec::new(),
+            claimed: None,
             traced: VecDeque::new(),
             pidfd: None,
             muted: false,

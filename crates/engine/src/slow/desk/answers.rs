@@ -225,12 +225,17 @@ impl Desk {
                 fds.push(ticket);
                 Reply::Ticket { grant }
             }
-            (Told::Claimed(claimed), Pending::Claim(carried)) => Reply::Claimed {
-                conn: conn_ref(claimed.conn),
-                local: claimed.local,
-                peer: claimed.peer,
-                carried,
-            },
+            (Told::Claimed(claimed), Pending::Claim(carried)) => {
+                if let Some(client) = self.control.client(slot) {
+                    client.claimed = claimed.is_new.then_some(claimed.conn);
+                }
+                Reply::Claimed {
+                    conn: conn_ref(claimed.conn),
+                    local: claimed.local,
+                    peer: claimed.peer,
+                    carried,
+                }
+            }
             (Told::Info(room), _) => match *room {
                 Some((info, age)) => Reply::Info(Box::new(conn_info(&info, age))),
                 None => return Err((Errno::NOTCONN, "no such connection of yours".to_owned())),

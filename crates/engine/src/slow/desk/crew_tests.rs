@@ -23,6 +23,8 @@ use crate::fast::connections::SessionId;
 use crate::fast::session::Session;
 use crate::slow::control::{Chosen, Proof};
 
+mod tickets;
+
 /// A kernel without sockets, and listeners to which nothing has come.
 struct Nothing;
 
@@ -462,39 +464,6 @@ fn a_child_with_listeners_alone_goes_to_the_worker_that_has_fewer() {
         two.workers[0].order().is_none(),
         "nobody hears its lifeline"
     );
-}
-
-#[test]
-fn a_ticket_is_good_at_the_worker_that_has_issued_it() {
-    let mut two = Two::new();
-    let (mut elsewhere, _, _session) = two.attach(None);
-    let (mut issuer, home, _session) = two.attach(None);
-    assert_eq!(home, 1);
-    let conn = queue_pair::ConnRef {
-        index: 3,
-        generation: 1,
-    };
-    let carried = queue_pair::control::Carried::default();
-    two.asks(&mut issuer, &Request::Ticket { conn, carried });
-    let (client, _) = two.words(1).pop().expect("asked");
-    two.answers(1, client, Ok(Told::Ticket { grant: 0 }));
-    let received = issuer.try_receive::<Reply>().expect("open");
-    let (_, mut fds) = received.expect("answered");
-    let ticket = fds.pop().expect("a ticket");
-    let claim = |channel: &mut Channel, two: &mut Two| {
-        let shown = ticket.try_clone().expect("descriptors");
-        let fds = [shown].into_iter().collect();
-        channel.send(&Request::Claim, fds).expect("sent");
-        two.desk.attend();
-    };
-    claim(&mut elsewhere, &mut two);
-    let Some(Reply::Error { message, .. }) = reply(&mut elsewhere) else {
-        panic!("refused");
-    };
-    assert!(message.contains("another worker"), "{message}");
-    assert!(two.words(0).is_empty() && two.words(1).is_empty());
-    claim(&mut issuer, &mut two);
-    assert_eq!(two.words(1).len(), 1);
 }
 
 #[test]

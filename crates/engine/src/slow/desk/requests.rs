@@ -288,7 +288,10 @@ impl Desk {
             }
             Request::Claim => {
                 self.session_of(slot)?;
-                let own = self.control.client(slot).map(|client| client.home);
+                let own = self.control.client(slot).map(|client| {
+                    client.claimed = None;
+                    client.home
+                });
                 let known = fds.last().and_then(|shown| {
                     let (token, home, issued) = self.control.ticket(shown.as_fd())?;
                     let here = own == Some(home);
@@ -306,6 +309,19 @@ impl Desk {
                     );
                 };
                 (Ask::Claim(token), Pending::Claim(carried))
+            }
+            Request::Disclaim => {
+                self.session_of(slot)?;
+                let client = self.control.client(slot);
+                let given_up = client.and_then(|client| Some((client.claimed.take()?, client.pid)));
+                let Some((conn, pid)) = given_up else {
+                    return refuse(Errno::NOTCONN, "there is no such claim");
+                };
+                tracing::warn!(
+                    pid,
+                    "a program has not waited for a connection that was passed to it while this engine did not run"
+                );
+                (Ask::Disclaim(conn), Pending::Facts)
             }
             Request::AdoptListener { listener } => {
                 self.session_of(slot)?;
