@@ -109,14 +109,23 @@ impl Kept {
         self.leave_to_program();
         let wanted = self.wanted();
         self.fds.truncate(wanted);
-        while self.fds.len() < wanted {
-            let more = match self.fds.first() {
-                Some(first) => rustix::io::fcntl_dupfd_cloexec(first, 0),
-                None => self.begin(),
-            };
-            let Ok(more) = more else { return };
+        while self.fds.len() < wanted && self.add() {}
+    }
+
+    /// Keeps one more, if it can be had.
+    fn add(&mut self) -> bool {
+        let more = match self.fds.first() {
+            Some(first) => rustix::io::fcntl_dupfd_cloexec(first, 0),
+            None => self.begin(),
+        };
+        let Ok(more) = more else { return false };
+        // Since the first was asked, another thread may have closed it, and have its number for a file of the
+        // program's: a copy of that would keep it open.
+        let is_ours = identity(&more).ok() == self.file;
+        if is_ours {
             self.fds.push(Private::new(lift(more)));
         }
+        is_ours
     }
 
     /// Makes the first.
@@ -241,6 +250,28 @@ mod tests {
         assert!(numbers().is_empty());
         refill();
         assert!(numbers().is_empty(), "nobody needs any");
+    }
+
+    #[test]
+    fn a_file_of_the_programs_is_not_copied() {
+        let _alone = lock(&ALONE);
+        let mut share = Share::default();
+        share.of_attached();
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        {
+            let mut kept = lock(&KEPT);
+            // As if it had come there after the last look.
+            kept.fds.truncate(1);
+            kept.fds[0] = Private::new(writer);
+            assert!(!kept.add());
+            kept.fds.clear();
+        }
+        let mut ends = [PollFd::new(&reader, PollFlags::IN)];
+        assert_eq!(poll(&mut ends, Some(&Timespec::default())), Ok(1));
+        assert!(ends[0].revents().contains(PollFlags::HUP), "it is closed");
+        refill();
+        assert_eq!(numbers().len(), TO_ATTACH);
+        drop(share);
     }
 
     /// A program that closes numbers without asking anybody has them for other files later.
