@@ -77,6 +77,35 @@ fn a_child_without_a_descriptor_left_hears_what_comes_to_a_set_in_a_set() {
     }
 }
 
+/// What the child has done so that its outer set hears of the inner one stays behind in that.
+#[test]
+fn a_parent_does_not_spin_in_a_set_of_which_its_child_was_told_last() {
+    let test = "a_parent_does_not_spin_in_a_set_of_which_its_child_was_told_last";
+    if lab::skip_without(test, &["python3"]) {
+        return;
+    }
+    let scene = Scene::start("at_the_limit/nested.py", 1, LIMIT);
+    for how in [
+        "level dies",
+        "level lowered dies",
+        "edge lowered dies",
+        "level own lowered dies",
+        "edge own lowered dies",
+    ] {
+        let mut stream = BufReader::new(scene.connect(7000));
+        let printed = || scene.server.printed();
+        let line = format!("{how}\n");
+        assert_eq!(
+            ask(&mut stream, &line),
+            "the child\n",
+            "{how}: {}",
+            printed()
+        );
+        let answer = ask(&mut stream, "something\n");
+        assert_eq!(answer, "idle something\n", "{how}: {}", printed());
+    }
+}
+
 #[test]
 fn the_next_engine_is_found_without_a_descriptor_left_and_children_have_its_connections() {
     let test =

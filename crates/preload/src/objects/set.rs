@@ -174,12 +174,18 @@ impl Set {
 
     /// A thread is about to wait in it. If it is also watched by its number, what comes from now on rings that
     /// number anew: what came before this thread finds.
-    pub fn listen_anew(&self) {
+    pub fn listen_anew(&self, number: c_int) {
         if let Some(ours) = self.ours.get()
             && self.nested.load(Ordering::Relaxed)
         {
-            ours.sleep.quieten(&self.kin, true);
+            ours.sleep.quieten(&self.kin, number, true);
         }
+    }
+
+    /// An event with the mark was reported to one who has this set by `number`, and no part of ours: what another
+    /// process has lit is put out. False: it was not that.
+    pub fn put_out(&self, number: c_int) -> bool {
+        self.kin.may_have_lit() && beacon::put_out(number)
     }
 
     /// Sets its bell right, if it is watched level-triggered by its number: rung if something is there to report,
@@ -298,6 +304,7 @@ self_cell!(
 
 /// See [`Quiet`].
 pub fn quiet(sets: Vec<Arc<Set>>) -> Quiet {
+    sets.iter().for_each(|set| set.kin.forks());
     Quiet::new(sets, |sets| {
         let ours = sets.iter().filter_map(|set| set.ours.get());
         let sleepers = ours.map(|ours| ours.sleep.guard()).collect();

@@ -74,7 +74,7 @@ pub unsafe fn wait(
         }
     };
     ours.entered();
-    set.listen_anew();
+    set.listen_anew(number);
     let mut limit = set.look_inside();
     let due = ours
         .turn
@@ -82,7 +82,7 @@ pub unsafe fn wait(
         .is_multiple_of(TURNS_WITHOUT_KERNEL);
     if due && has_something(ours) {
         let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
-        ours.sleep.quieten(&set.kin, rung);
+        ours.sleep.quieten(&set.kin, number, rung);
         set.call_unaware(ours, number)?;
     }
     room.collect(ours);
@@ -99,7 +99,7 @@ pub unsafe fn wait(
     loop {
         if patience.is_zero() {
             let rung = room.kernel(Deadline::NOW, mask)?;
-            ours.sleep.quieten(&set.kin, rung);
+            ours.sleep.quieten(&set.kin, number, rung);
             set.call_unaware(ours, number)?;
             room.collect(ours);
             return Ok(room.leave(set, ours));
@@ -198,7 +198,7 @@ impl Room<'_> {
             most,
             ..
         } = *self;
-        self.unaware(set, |room| {
+        self.unaware(set, false, |room| {
             // SAFETY: the program's own array and mask.
             let reported = unsafe { kernel_wait(number, events, most, patience, mask) }?;
             Ok(room.keep(reported, Part::Kernels))
@@ -212,27 +212,29 @@ impl Room<'_> {
         until: Deadline,
         mask: *const sigset_t,
     ) -> Result<(), Errno> {
-        self.unaware(set, |room| room.kernel(until, mask))
+        self.unaware(set, false, |room| room.kernel(until, mask))
     }
 
     /// The caller waits as `wait` does, which tells whether others came out by that. Who makes a part of ours calls it.
+    /// `is_familys`: it knows that the set is a family's, and hears no news.
     fn unaware(
         &mut self,
         set: &Set,
+        is_familys: bool,
         wait: impl FnOnce(&mut Self) -> Result<bool, Errno>,
     ) -> Result<(), Errno> {
         set.unaware.enter();
         set.kin.in_kernel.enter();
-        let rung = match set.has_ours() || set.is_familys() {
+        let rung = match set.has_ours() || set.is_familys() != is_familys {
             true => Ok(false),
             false => wait(self),
         };
         set.kin.in_kernel.leave();
         set.unaware.leave();
-        if rung? {
+        if rung? && !set.put_out(self.number) {
             session::begin();
             let ours = set.ours(self.number)?;
-            ours.sleep.quieten(&set.kin, true);
+            ours.sleep.quieten(&set.kin, self.number, true);
             set.call_unaware(ours, self.number)?;
         }
         Ok(())
@@ -247,7 +249,7 @@ impl Room<'_> {
         mask: *const sigset_t,
     ) -> Result<(), Errno> {
         let Some(news) = bell::news() else {
-            return self.kernel(deadline, mask).map(drop);
+            return self.unaware(set, true, |room| room.kernel(deadline, mask));
         };
         let ask = |fd| pollfd {
             fd,
@@ -272,8 +274,8 @@ impl Room<'_> {
         if news {
             family::heard();
         }
-        if programs {
-            self.kernel(Deadline::NOW, core::ptr::null())?;
+        if programs && self.kernel(Deadline::NOW, core::ptr::null())? {
+            set.put_out(self.number);
         }
         Ok(())
     }

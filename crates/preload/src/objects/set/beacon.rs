@@ -42,10 +42,10 @@ pub fn light(set: c_int, mark: u64) {
     }
 }
 
-/// The inverse.
-pub fn put_out(set: c_int) {
-    if let Some(beacon) = BEACON.get() {
+/// The inverse, by any number of the set's, and whoever has lit it. False: it was not lit.
+pub fn put_out(set: c_int) -> bool {
+    BEACON.get().is_some_and(|beacon| {
         let fd = beacon.as_raw_fd();
-        let _ = kernel_control(set, libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut());
-    }
+        kernel_control(set, libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut()).is_ok()
+    })
 }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use host::ChangeLog;
 use host::private_fds::{Private, lift};
+use host::reserve::spare;
 
 use crate::kernel::epoll::{consume, new_set, watch};
 use crate::kernel::lock::lock;
@@ -97,18 +98,23 @@ pub fn ring() {
 
 impl Family {
     fn new() -> Option<Self> {
+        let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
+        // Before the memory, which would stay at each fork that finds none. A set that is not the family's its
+        // processes do not have together, so that what is kept for a fork is used for this, too.
+        let bell = spare(1, || {
+            // SAFETY: makes a descriptor, which is nobody else's.
+            unsafe {
+                let fd = result(sys!(libc::SYS_eventfd2, 0usize, flags))?;
+                Ok(OwnedFd::from_raw_fd(fd as c_int))
+            }
+        });
+        let bell = bell.ok()?;
         let length = size_of::<ChangeLog>();
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let how = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         // SAFETY: makes new memory, which is never given back.
         let log = result(unsafe { sys!(libc::SYS_mmap, 0usize, length, access, how, -1, 0usize) })
             .ok()? as *const ChangeLog;
-        let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
-        // SAFETY: makes a descriptor, which is nobody else's.
-        let bell = unsafe {
-            let fd = result(sys!(libc::SYS_eventfd2, 0usize, flags)).ok()?;
-            OwnedFd::from_raw_fd(fd as c_int)
-        };
         Some(Self {
             // SAFETY: so much memory is there for good, aligned to a page. It consists of atomics alone, of
             // which zeros are some.

@@ -1,12 +1,14 @@
 //! What a set is to the processes that have it since a fork.
 
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// See the [module](self).
 #[derive(Default)]
 pub struct Kin {
     /// The set's number in the family of processes that have it; 0 if it is this one's alone.
     family: AtomicU32,
+    /// It was there at a fork, whether or not it could become a family's.
+    forked: AtomicBool,
     /// Threads that sleep where they do not hear what others of the family do.
     pub in_kernel: InKernel,
 }
@@ -21,6 +23,17 @@ impl Kin {
     pub fn family(&self) -> u32 {
         // With the count of those who sleep in the kernel: see `InKernel`.
         self.family.load(Ordering::SeqCst)
+    }
+
+    /// It goes through a fork: from now on another process may have it, and the [beacon](super::beacon) in it.
+    pub fn forks(&self) {
+        self.forked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether another process may have lit it, which need not be there any more to put that out. The beacon is one
+    /// file for all of them, and stays lit without it.
+    pub fn may_have_lit(&self) -> bool {
+        self.forked.load(Ordering::Relaxed)
     }
 
     /// It is a family's from now on.

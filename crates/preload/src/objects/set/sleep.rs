@@ -82,6 +82,8 @@ struct Beside {
 pub struct Bed {
     /// Until when.
     pub until: Deadline,
+    /// The number of the set by which it waits.
+    number: c_int,
     /// The number of the set beside the program's, if it is to sleep in that one.
     pub beside: Option<c_int>,
     /// It is counted among those in the kernel's part.
@@ -163,6 +165,7 @@ impl Sleep {
         self.asleep.fetch_add(1, Ordering::Relaxed);
         Ok(Bed {
             until: deadline.or_after(state.sleeper.limit()),
+            number,
             beside,
             counted: false,
             calls: state.calls,
@@ -181,7 +184,7 @@ impl Sleep {
         if was_called {
             state.called = state.called.saturating_sub(1);
         }
-        self.rest(kin, &mut state, rung);
+        self.rest(kin, &mut state, rung.then_some(bed.number));
         let waits_for_others = state.called > 0 && !was_called;
         drop(state);
         if waits_for_others {
@@ -200,16 +203,16 @@ impl Sleep {
         }
     }
 
-    /// `rung`: an event with the mark was reported to one who did not sleep. The bell is silenced,
-    /// or the set's number would stay readable; who sleeps on is to look for itself.
-    pub fn quieten(&self, kin: &Kin, rung: bool) {
+    /// `rung`: an event with the mark was reported to one who did not sleep, and has the set by this `number`. The
+    /// bell is silenced, or the number would stay readable; who sleeps on is to look for itself.
+    pub fn quieten(&self, kin: &Kin, number: c_int, rung: bool) {
         if !rung {
             return;
         }
         let mut state = lock(&self.state);
         // The bell that the child of a fork has from its parent is the parent's, which may wait for it.
         if self.renew(&mut state).is_ok() {
-            self.rest(kin, &mut state, true);
+            self.rest(kin, &mut state, Some(number));
         }
     }
 
@@ -257,13 +260,14 @@ impl Sleep {
     /// tells of it.
     pub fn settle(&self, kin: &Kin, any_ready: impl Fn() -> bool) {
         let mut state = lock(&self.state);
-        if state.always.is_none() || self.renew(&mut state).is_err() {
+        let Some(number) = state.always else { return };
+        if self.renew(&mut state).is_err() {
             return;
         }
         match (any_ready(), state.is_rung()) {
             (true, false) => state.ring(),
             (false, true) => {
-                self.rest(kin, &mut state, true);
+                self.rest(kin, &mut state, Some(number));
                 if any_ready() {
                     // Arming has taken it in.
                     state.ring();
@@ -331,12 +335,14 @@ impl Sleep {
         Ok(())
     }
 
-    /// Disarms, and arms again if someone needs it.
-    fn rest(&self, kin: &Kin, state: &mut State, rung: bool) {
-        state.sleeper.disarm(rung);
-        // What another process has lit it may not be there to put out.
-        if rung && (state.lit || kin.are_there()) {
-            state.put_out();
+    /// Disarms, and arms again if someone needs it. `rung`: a number of the set's, if it was rung.
+    fn rest(&self, kin: &Kin, state: &mut State, rung: Option<c_int>) {
+        state.sleeper.disarm(rung.is_some());
+        if let Some(number) = rung
+            && (state.lit || kin.may_have_lit())
+        {
+            state.lit = false;
+            beacon::put_out(number);
         }
         if self.asleep.load(Ordering::Relaxed) > 0 || state.always.is_some() {
             state.sleeper.arm();
@@ -374,13 +380,6 @@ impl State {
 
     fn is_rung(&self) -> bool {
         self.lit || self.sleeper.is_rung()
-    }
-
-    fn put_out(&mut self) {
-        self.lit = false;
-        if let Some(number) = self.always {
-            beacon::put_out(number);
-        }
     }
 
     /// Puts the sleeper's descriptors in the program's set, if they are not there. Others that were
