@@ -81,6 +81,8 @@ struct Link {
     attachment: Option<Arc<Attachment>>,
     /// When an engine was last looked for in vain; later than that, if it is to be looked for later.
     looked: Option<Instant>,
+    /// For how long one would have waited then.
+    patience: Duration,
     /// An engine was asked to attach by one who does not wait for its answer.
     knock: Option<Knock>,
     /// After a fork: the child's way to what its parent had.
@@ -268,7 +270,10 @@ impl SessionCore {
                 self.inherits(&mut link, None);
             }
         }
-        if let Some(looked) = link.looked.filter(|looked| looked.elapsed() < RETRY) {
+        // Who has more patience than the one who looked last may still have an answer.
+        let is_no_longer = limit <= link.patience.max(RUNS_WITHIN);
+        let is_soon = |looked: &Instant| is_no_longer && looked.elapsed() < RETRY;
+        if let Some(looked) = link.looked.filter(is_soon) {
             // It is later that one is to be looked for which has not answered.
             let is_slow = looked > Instant::now();
             return Err(if is_slow {
@@ -282,7 +287,7 @@ impl SessionCore {
         let limit = match (&link.inheritance, &link.attachment) {
             // The connections of a child hang on its parent's engine: it waits as for a slow kernel.
             (Some(_), Some(parents)) if !parents.sockets().is_empty() => WHILE_IT_LIVES,
-            (Some(_), _) => LISTENS_WITHIN,
+            (Some(_), _) => LISTENS_WITHIN.max(limit),
             (None, _) => limit,
         };
         self.link_to_engine(&mut link, limit)
@@ -315,14 +320,14 @@ impl SessionCore {
             if link.looked.is_some_and(is_soon) || !self.may_have_engine() {
                 return None;
             }
-            link.looked = Some(Instant::now());
+            (link.looked, link.patience) = (Some(Instant::now()), Duration::ZERO);
             link.knock = self.ask_one();
         }
         if !attachment::has_answered(&link.knock.as_ref()?.control) {
             return None;
         }
         let Knock { mut control, .. } = link.knock.take()?;
-        link.looked = Some(Instant::now());
+        (link.looked, link.patience) = (Some(Instant::now()), Duration::ZERO);
         // What comes along.
         reserve::give_up(reserve::TO_ATTACH - 1);
         // Without an answer it has gone, or does not want this program. Another may come.
@@ -353,7 +358,7 @@ impl SessionCore {
     }
 
     /// Attaches, takes over what came through a fork, and announces the listeners. The engine has `limit` to
-    /// answer.
+    /// accept and to answer: the link is locked for as long.
     fn link_to_engine(
         self: &Arc<Self>,
         link: &mut Link,
@@ -369,6 +374,7 @@ impl SessionCore {
             .filter(|attachment| attachment.is_parents());
         // What it takes to attach, where there are no other descriptors.
         reserve::give_up(reserve::TO_ATTACH);
+        let begin = Instant::now();
         let control = match (attachment::connect(&self.path, limit), &inheritance) {
             // One that does not run hears nobody knock either.
             (Err(Errno::TIMEDOUT), _) => Err(Errno::TIMEDOUT),
@@ -377,15 +383,20 @@ impl SessionCore {
         };
         let attachment = control.and_then(|control| {
             let child = (&*self.program, token);
-            Attachment::new(control, child, limit, &self.nudges, &self.listeners)
+            // One that has only just accepted runs, and is given a moment in any case.
+            let left = limit
+                .saturating_sub(begin.elapsed())
+                .max(RUNS_WITHIN.min(limit));
+            Attachment::new(control, child, left, &self.nudges, &self.listeners)
         });
         let attachment = match attachment {
             Ok(attachment) => attachment,
             Err(errno) => {
-                // To look for one that does not answer takes its time.
+                // To look for one that does not answer takes its time. Whoever has no more than that to spare does
+                // so later.
                 let slow = errno == Errno::TIMEDOUT;
                 let pause = if slow { ANSWER_WITHIN } else { Duration::ZERO };
-                link.looked = Some(Instant::now() + pause);
+                (link.looked, link.patience) = (Some(Instant::now() + pause), limit);
                 link.kept.of_another_try();
                 if let Some(parents) = parents {
                     let is_want = matches!(errno, Errno::MFILE | Errno::NFILE);

@@ -420,24 +420,53 @@ fn what_an_engine_of_before_answers_late_ends_nothing_that_this_process_has() {
     assert!(!engine.lock().requests.contains(&Request::Disclaim));
 }
 
-/// As one that was executed with it: what it claims the kernel does not have.
-#[test]
-fn who_attaches_for_a_claim_waits_for_the_engine_as_for_the_answer() {
-    let engine = FakeEngine::start();
+/// What is claimed of an engine that runs again after so long comes. `first` is done while it does not run.
+fn claims_late(engine: &FakeEngine, session: &Session, after: Duration, first: impl FnOnce()) {
     let other = ConnRef {
         index: 7,
         generation: 1,
     };
-    let session = Session::unattached(&engine.path, "test");
     let shown = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
     let mut stopped = engine.lock();
     stopped.ticketed = Some(other);
+    first();
     std::thread::scope(|scope| {
         let claims = scope.spawn(|| session.claim(shown).map(|(socket, _)| socket));
-        // Longer than it waits where the kernel can do instead.
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(after);
         drop(stopped);
         let claimed = claims.join().unwrap();
         assert_eq!(claimed.map(|socket| socket.is_connected()).err(), None);
     });
+}
+
+/// Longer than one waits where the kernel can do instead.
+const LONGER: Duration = Duration::from_secs(1);
+
+/// As one that was executed with it: what it claims the kernel does not have.
+#[test]
+fn who_attaches_for_a_claim_waits_for_the_engine_as_for_the_answer() {
+    let engine = FakeEngine::start();
+    let session = Session::unattached(&engine.path, "test");
+    claims_late(&engine, &session, LONGER, || {});
+}
+
+#[test]
+fn who_claims_waits_though_another_has_waited_for_less() {
+    let engine = FakeEngine::start();
+    let session = Session::unattached(&engine.path, "test");
+    claims_late(&engine, &session, LONGER, || {
+        session.attach_now();
+        assert!(!session.is_attached());
+    });
+}
+
+/// It has listeners alone, for which it would wait for two seconds.
+#[test]
+fn the_child_of_a_fork_waits_for_what_it_claims_as_others_do() {
+    let engine = FakeEngine::start();
+    let (session, _listener) = engine.listening();
+    let token = session.before_fork();
+    session.after_fork_child(token);
+    assert!(session.is_heir());
+    claims_late(&engine, &session, 3 * LONGER, || {});
 }
