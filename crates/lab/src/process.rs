@@ -326,9 +326,9 @@ mod tests {
     fn who_would_leave_something_behind_is_asked_first() {
         let file = free("asked");
         let line =
-            "trap 'echo asked >\"$0\"; exit' INT; echo up >\"$0\"; while :; do sleep 0.01; done";
+            "trap 'echo asked >\"$0\"; exit' TERM; echo up >\"$0\"; while :; do sleep 0.01; done";
         let program = Program::new("sh").args(["-c", line]).arg(&file);
-        let program = program.ends_by(Signal::INT).start().unwrap();
+        let program = program.ends_by(Signal::TERM).start().unwrap();
         let read = || std::fs::read_to_string(&file).unwrap_or_default();
         assert!(within_a_minute(|| read() == "up\n"));
         drop(program);
