@@ -211,6 +211,22 @@ impl<D: Descriptor, C: Cells> Consumer<D, C> {
         Ok(self.known_waiting() == 0 && self.look()? == 0)
     }
 
+    /// How far the producer has come by now: what [`is_before`](Self::is_before) asks about.
+    ///
+    /// # Errors
+    /// The producer's index is impossible.
+    pub fn end(&mut self) -> Result<u32, Violation> {
+        self.look()?;
+        Ok(self.produced)
+    }
+
+    /// Whether the next descriptor was there when the producer had come this far.
+    pub fn is_before(&self, end: u32) -> bool {
+        // It is at most a ring ahead, or it has been reached and lies behind.
+        let ahead = end.wrapping_sub(self.next);
+        ahead != 0 && ahead <= self.cells.capacity()
+    }
+
     /// The number of entries of the ring.
     pub fn capacity(&self) -> u32 {
         self.cells.capacity()
@@ -317,6 +333,32 @@ mod tests {
             }
             assert_eq!(consumer.take(), Ok(None));
             consumer.release();
+        }
+    }
+
+    #[test]
+    fn what_was_there_is_told_from_what_came_later() {
+        let start = u32::MAX - 1;
+        let cells = cells(start);
+        let (mut producer, mut consumer) = (producer(&cells, start), consumer(&cells, start));
+        let end = consumer.end().unwrap();
+        assert!(!consumer.is_before(end));
+        for i in 0..3 {
+            assert_eq!(producer.post(&[i, 0, 0, 0]), Ok(true));
+        }
+        producer.publish();
+        assert!(!consumer.is_before(end));
+        let end = consumer.end().unwrap();
+        for later in 0..3 {
+            assert!(consumer.is_before(end));
+            assert!(consumer.take().unwrap().is_some());
+            consumer.release();
+            assert_eq!(producer.post(&[later, 0, 0, 0]), Ok(true));
+            producer.publish();
+        }
+        assert!(!consumer.is_before(end));
+        while consumer.take().unwrap().is_some() {
+            assert!(!consumer.is_before(end));
         }
     }
 

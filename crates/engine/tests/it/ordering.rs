@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::forks::family;
-use crate::world::World;
+use crate::world::{Host, World};
 use engine::clock::Clock;
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{ConnRef, OptionKind, Submission};
@@ -50,33 +50,93 @@ fn what_a_process_wrote_last_is_sent_though_others_wrote_much_before_that() {
     assert!(bytes.ends_with(b"last words"));
 }
 
-#[test]
-fn who_goes_on_making_up_a_past_keeps_back_nobodys_last_words() {
-    let mut world = World::new();
-    let (mut parent, child, conn, peer) = family(&mut world);
-    parent.send_at(conn, b"last words", 9);
-    drop(parent);
+/// Has the engine hear who has ended, while a host submits without end what comes before everything.
+fn end_beside(world: &mut World, host: Host, conn: ConnRef) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut child = child;
+            let mut host = host;
             while !done.load(Ordering::Relaxed) {
-                // What has no time comes before everything.
-                let posted = child.region.submissions.post(&Submission::SetOption {
+                // It has no time.
+                let posted = host.region.submissions.post(&Submission::SetOption {
                     conn,
                     option: OptionKind::NoDelay,
                     value: 1,
                 });
                 posted.expect("an honest engine");
-                child.region.submissions.publish();
+                host.region.submissions.publish();
             }
         });
         world.desk.attend();
         world.worker.attend_once(world.now);
         done.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn who_goes_on_making_up_a_past_keeps_back_nobodys_last_words() {
+    let mut world = World::new();
+    let (mut parent, child, conn, peer) = family(&mut world);
+    parent.send_at(conn, b"last words", 9);
+    drop(parent);
+    end_beside(&mut world, child, conn);
     world.pass(Duration::from_millis(100));
     assert_eq!(world.peer.conns[&peer].bytes, b"last words");
+}
+
+#[test]
+fn who_goes_on_making_up_a_past_puts_nobodys_last_words_before_older_ones() {
+    const WRITTEN: u64 = 4_000;
+    let byte = |at: u64| (at % 251) as u8;
+    let mut world = World::new();
+    // Somebody else's, who is looked at first.
+    let (_other, busy, elsewhere, _) = family(&mut world);
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    for at in 1..=WRITTEN {
+        let host = if at % 2 == 1 { &mut parent } else { &mut child };
+        host.send_at(conn, &[byte(at)], at);
+    }
+    drop(parent);
+    end_beside(&mut world, busy, elsewhere);
+    world.pass(Duration::from_millis(100));
+    let written: Vec<u8> = (1..=WRITTEN).map(byte).collect();
+    assert!(world.peer.conns[&peer].bytes == written);
+}
+
+/// Submissions of all sessions that are counted.
+fn counted(world: &mut World) -> u64 {
+    let mut channel = world.dial();
+    let (mut sum, mut more) = (0, false);
+    loop {
+        let (reply, _) = world.ask(&mut channel, &Request::Metrics { more }, Fds::new());
+        let Reply::Metrics {
+            metrics,
+            more: further,
+        } = reply
+        else {
+            panic!("no metrics");
+        };
+        let of_sessions = metrics.iter().filter(|it| it.name == "session_submissions");
+        sum += of_sessions.map(|it| it.value as u64).sum::<u64>();
+        more = true;
+        if !further {
+            return sum;
+        }
+    }
+}
+
+#[test]
+fn what_is_taken_before_its_turn_is_counted() {
+    let mut world = World::new();
+    let (mut parent, mut child, conn, _) = family(&mut world);
+    let before = counted(&mut world);
+    for at in 1..=40 {
+        child.send_at(conn, b"x", at);
+    }
+    parent.send_at(conn, b"y", 41);
+    let (reply, _) = world.request(&mut parent, &Request::Info { conn }, Fds::new());
+    assert!(matches!(reply, Reply::Info(_)), "{reply:?}");
+    assert_eq!(counted(&mut world) - before, 41);
 }
 
 /// One byte of the area, behind the first, after everything else.

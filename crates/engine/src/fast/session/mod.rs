@@ -135,6 +135,8 @@ pub struct Session {
     pub forks: u32,
     /// A submission that was taken out of the ring and has to wait for its time.
     pub peeked: Option<Submission>,
+    /// How far its ring was published when the [past was noted](Self::note_past).
+    past: u32,
     /// It has broken the rules, and ends with this turn.
     pub broken: bool,
     /// Listeners that came through a fork and were not adopted: their names in the session from which
@@ -189,6 +191,7 @@ impl Session {
             shared: 0,
             forks: 0,
             peeked: None,
+            past: 0,
             broken: false,
             inherited_listeners: Vec::new(),
             told: Vec::new(),
@@ -216,6 +219,24 @@ impl Session {
             self.peeked = self.region.take_submission()?;
         }
         Ok(self.peeked)
+    }
+
+    /// What it has submitted by now is its past.
+    ///
+    /// # Errors
+    /// It breaks the rules.
+    pub fn note_past(&mut self) -> Result<(), Violation> {
+        self.past = self.region.submissions.end()?;
+        Ok(())
+    }
+
+    /// As [`peek`](Self::peek), if the next submission is one of its [past](Self::note_past).
+    pub fn peek_at_past(&mut self) -> Result<Option<Submission>, Violation> {
+        // What was taken out of the ring before was there before.
+        if self.peeked.is_none() && !self.region.submissions.is_before(self.past) {
+            return Ok(None);
+        }
+        self.peek()
     }
 
     /// How many submissions can wait to be taken: a ring full, and the one that was taken out of it before.

@@ -216,6 +216,8 @@ pub struct Worker<D, N> {
     sharers: Vec<SessionId>,
     /// Submissions that may still be taken before their session's turn, in this turn.
     catch_up_left: usize,
+    /// Only what was submitted when that was [noted](Self::note_past) is taken before.
+    only_past: bool,
     stopping: bool,
     /// The interface has a carrier.
     link_up: bool,
@@ -316,6 +318,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             sweep: Sweep::default(),
             sharers: Vec::new(),
             catch_up_left: 0,
+            only_past: false,
             stopping: false,
             link_up: true,
             interface_gone: false,

@@ -33,9 +33,11 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// connections which they share: what a process does after another's call has returned comes
     /// after it, in whatever order the engine looks at their rings. False: it was too much for one
     /// turn, and goes on in the next.
+    ///
+    /// Where only the [past](Worker::drain) counts it is never too much: that is finite.
     pub(super) fn catch_up(&mut self, time: u64, except: SessionId) -> bool {
         let mut done = false;
-        while self.catch_up_left > 0 {
+        while self.catch_up_left > 0 || self.only_past {
             match self.oldest_before(time, except) {
                 Oldest::Of(id) => self.take_peeked(id),
                 Oldest::LookAgain => {}
@@ -44,8 +46,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                     break;
                 }
             }
-            self.catch_up_left -= 1;
-            if self.catch_up_left.is_multiple_of(TAKEN) && self.taking.is_over() {
+            self.catch_up_left = self.catch_up_left.saturating_sub(1);
+            let looks = !self.only_past && self.catch_up_left.is_multiple_of(TAKEN);
+            if looks && self.taking.is_over() {
                 break;
             }
         }
@@ -76,7 +79,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             if session.ended.is_some() || session.broken || !session.is_heard() {
                 continue;
             }
-            match session.peek() {
+            let next = match self.only_past {
+                true => session.peek_at_past(),
+                false => session.peek(),
+            };
+            match next {
                 Ok(Some(submission)) => match submission.time() {
                     Some(at) if at >= time => {}
                     Some(at) => {
@@ -99,6 +106,20 @@ impl<D: Device, N: Network> Worker<D, N> {
         first.map_or(Oldest::None, |(_, id)| Oldest::Of(id))
     }
 
+    /// From now on what others have submitted comes before something only if it was there by now.
+    pub(super) fn note_past(&mut self) {
+        self.only_past = true;
+        for &id in &self.sharers {
+            // Of one that has broken the rules nothing is asked.
+            if let Some(session) = self.sessions.get_mut(id)
+                && let Err(violation) = session.note_past()
+                && !core::mem::replace(&mut session.broken, true)
+            {
+                self.breaches.push((id, violation.into()));
+            }
+        }
+    }
+
     fn take_peeked(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
@@ -106,6 +127,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(submission) = session.peeked.take() else {
             return;
         };
+        session.counters.submissions += 1;
         if let Err(reason) = self.submitted(id, submission) {
             if let Some(session) = self.sessions.get_mut(id) {
                 session.broken = true;

@@ -310,25 +310,25 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Takes everything that a process has submitted which is not asked for anything more: at most a ring, since
     /// what is taken makes room for more. The notices to it are for nobody.
     ///
-    /// What others have submitted before comes first, as ever. But that is no more than they can have submitted
-    /// by now: who goes on in the name of a time that has passed keeps back nobody's last words.
+    /// What others have submitted before comes first, as ever. That is there by now, whatever they submit
+    /// meanwhile: so who goes on in the name of a time that has passed keeps back nobody's last words, and puts
+    /// none of them before what is older.
     pub(super) fn drain(&mut self, id: SessionId) -> Result<(), EndReason> {
+        self.note_past();
+        let drained = self.take_last_of(id);
+        self.only_past = false;
+        drained
+    }
+
+    fn take_last_of(&mut self, id: SessionId) -> Result<(), EndReason> {
         let mut left = self.sessions.get(id).map_or(0, Session::most_submitted);
         self.taking = Until::done();
-        self.catch_up_left = self.posted_by_sharers();
         while left > 0 {
             if let Some(session) = self.sessions.get_mut(id) {
                 session.notices.clear();
             }
             match self.take_submissions_of(id, left)? {
-                0 => {
-                    let session = self.sessions.get_mut(id).filter(|it| !it.broken);
-                    let Some(waits) = session.and_then(|session| session.peeked.take()) else {
-                        break;
-                    };
-                    self.submitted(id, waits)?;
-                    left -= 1;
-                }
+                0 => break,
                 count => left -= count,
             }
         }
