@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::world::{Host, World};
 use netdev::sim::{LinkConfig, Toll};
-use queue_pair::{ConnRef, Submission};
+use queue_pair::{ConnRef, OptionKind, Submission};
 use tcp::ConnId;
 
 /// Connections that have something to send.
@@ -203,4 +203,47 @@ fn who_waits_for_room_acknowledges_what_comes() {
     for (_, peer) in &all {
         assert_eq!(world.peer.conns[peer].bytes.len(), 100_000);
     }
+}
+
+#[test]
+fn who_waits_for_room_has_it_before_he_resets() {
+    // No more than may be under way at first.
+    const FILLS: usize = 14_000;
+    const FITS: usize = 10_000;
+    let link = LinkConfig {
+        large_room: 8,
+        ..LinkConfig::default()
+    };
+    let mut world = World::with(engine::config::Config::default(), link);
+    let (mut host, all) = connected(&mut world, 3);
+    for (conn, _) in &all {
+        // The end is no full segment.
+        host.submit(Submission::SetOption {
+            conn: *conn,
+            option: OptionKind::NoDelay,
+            value: 1,
+        });
+    }
+    world.settle();
+    host.send(all[0].0, &[7; FILLS], 0);
+    for (conn, _) in &all[1..] {
+        host.send(*conn, &[7; FITS], 0);
+    }
+    world.worker.turn(world.now);
+    world.peer.turn(world.now);
+    let received = |world: &World, at: usize| world.peer.conns[&all[at].1].bytes.len();
+    assert_eq!(received(&world, 0), FILLS);
+    assert_eq!(received(&world, 1), 0);
+    assert_eq!(received(&world, 2), 0);
+    // There is room now, and another one has waited longer for it.
+    host.submit(Submission::Close {
+        conn: all[2].0,
+        abort: true,
+        at: 0,
+    });
+    world.worker.turn(world.now);
+    world.peer.turn(world.now);
+    assert_eq!(received(&world, 2), FITS);
+    world.pass(Duration::from_secs(1));
+    assert_eq!(received(&world, 1), FITS);
 }

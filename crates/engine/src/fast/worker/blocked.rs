@@ -28,6 +28,11 @@ impl Blocked {
         !self.waiting.is_empty()
     }
 
+    /// Whether this is one.
+    pub fn has(&self, id: ConnId) -> bool {
+        self.known.contains(&id)
+    }
+
     /// Whether there is no room, and nobody need try.
     pub fn is_full(&self) -> bool {
         self.full
