@@ -205,6 +205,12 @@ pub trait Device {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// The socket of a queue that is received from, to be connected to the steering.
+    fn socket_of(&self, queue: u32) -> Option<BorrowedFd<'_>> {
+        let _ = queue;
+        None
+    }
+
     /// Receives no longer from a queue, so that the interface can do without it. What has come and was
     /// not received is lost, as on the wire. False if it was not received from.
     ///

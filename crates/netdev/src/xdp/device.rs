@@ -176,7 +176,14 @@ impl XdpDevice {
                     OpenError::NotPermitted => OpenError::NoneLeft,
                     error => error,
                 })?;
-                Unbound::of(socket, &self.interface, &config)?
+                match Unbound::of(socket, &self.interface, &config) {
+                    Ok(unbound) => unbound,
+                    Err((error, unused)) => {
+                        // There may be no other for the next time.
+                        self.reserve.extend(unused);
+                        return Err(error);
+                    }
+                }
             }
         };
         match unbound.bind(&self.interface, &config, 1) {
@@ -427,6 +434,12 @@ impl Device for XdpDevice {
             return Ok(None);
         }
         self.try_queue(queue).map(Some).map_err(io::Error::other)
+    }
+
+    fn socket_of(&self, queue: u32) -> Option<BorrowedFd<'_>> {
+        let mut all = std::iter::once(&self.first).chain(&self.others);
+        let open = all.find(|open| open.number == queue);
+        open.map(|open| open.socket.as_fd())
     }
 
     fn shrink(&mut self, queue: u32) -> io::Result<bool> {

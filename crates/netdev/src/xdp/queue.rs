@@ -32,7 +32,7 @@ impl Queue {
         config: &Config,
         fd: OwnedFd,
     ) -> Result<Self, OpenError> {
-        let unbound = Unbound::of(fd, interface, config)?;
+        let unbound = Unbound::of(fd, interface, config).map_err(|(error, _)| error)?;
         let bound = unbound.bind(interface, config, RELEASE_TRIES);
         let socket = bound.map_err(|(error, _)| error)?;
         Ok(Self::of(config.queue, socket))

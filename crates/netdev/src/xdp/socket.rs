@@ -47,11 +47,14 @@ pub(super) struct Unbound {
 
 impl Unbound {
     /// Of a fresh AF_XDP socket.
+    ///
+    /// # Errors
+    /// Why not, and the socket if it is as fresh as before.
     pub(super) fn of(
         fd: OwnedFd,
         interface: &Interface,
         config: &Config,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, (OpenError, Option<OwnedFd>)> {
         let frame = interface.mtu + wire::ethernet::MAX_HEADER_LEN;
         let layout = Layout::new(
             frame,
@@ -62,8 +65,22 @@ impl Unbound {
         let umem = Umem::new(layout).map_err(|error| OpenError::Memory {
             bytes: layout.size(),
             error,
-        })?;
-        let metadata_taken = register(&fd, &umem)?;
+        });
+        let registered = umem.and_then(|umem| {
+            let metadata_taken = register(&fd, &umem)?;
+            Ok((umem, metadata_taken))
+        });
+        match registered {
+            Ok((umem, metadata_taken)) => {
+                Self::with_rings(fd, umem, metadata_taken).map_err(|error| (error, None))
+            }
+            Err(error) => Err((error, Some(fd))),
+        }
+    }
+
+    /// Of a socket with which this memory is registered.
+    fn with_rings(fd: OwnedFd, umem: Umem, metadata_taken: bool) -> Result<Self, OpenError> {
+        let layout = *umem.layout();
         // Twice the chunks: at the end of a batch the kernel shows what it received before it shows
         // what it took from the fill ring. Until then a chunk that is given back stands beside the
         // entry by which it came, and a ring of one entry a chunk would be full.
@@ -398,4 +415,33 @@ fn get_option<T: Answer>(fd: BorrowedFd<'_>, option: libc::c_int) -> io::Result<
         return Err(io::Error::last_os_error());
     }
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_with_which_no_memory_is_registered_is_given_back() {
+        let interface = Interface {
+            name: "none".to_owned(),
+            index: 0,
+            mac: [0; 6],
+            mtu: 1500,
+            driver: String::new(),
+            receive_queues: 1,
+        };
+        let config = Config {
+            receive_frames: 2,
+            transmit_frames: 2,
+            ..Config::default()
+        };
+        // It takes none.
+        let other = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let fd = OwnedFd::from(other);
+        let number = fd.as_raw_fd();
+        let made = Unbound::of(fd, &interface, &config);
+        let (_, unused) = made.expect_err("it is no AF_XDP socket");
+        assert_eq!(unused.map(|fd| fd.as_raw_fd()), Some(number));
+    }
 }

@@ -1,5 +1,7 @@
 //! What changes under all connections: the link, its receive queues, and the addresses on it.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::time::Duration;
 
 use netdev::Device;
@@ -21,6 +23,10 @@ const TRY_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_
 pub(super) struct Unserved {
     /// The steering does not know all of them.
     steering: bool,
+    /// Those that are open and to which the steering sends nothing.
+    unsteered: BTreeSet<u32>,
+    /// What was last said of each that is not served, and of the steering (`None`).
+    said: BTreeMap<Option<u32>, String>,
     /// When the next try is due.
     due: Option<Instant>,
     /// For how long it has waited before the last one.
@@ -31,6 +37,21 @@ impl Unserved {
     /// Whether there is anything.
     pub fn any(&self) -> bool {
         self.due.is_some()
+    }
+
+    /// What is tried now has not been tried before.
+    fn begin_anew(&mut self) {
+        self.waited = Duration::ZERO;
+        self.said.clear();
+    }
+
+    /// Whether something else was last said of this queue, or of the steering: what stays as it is is said once,
+    /// and not at each try.
+    fn is_news(&mut self, of: Option<u32>, error: &io::Error) -> bool {
+        let error = error.to_string();
+        let is_news = self.said.get(&of) != Some(&error);
+        self.said.insert(of, error);
+        is_news
     }
 
     /// It was tried, and something is left to be tried again, or nothing.
@@ -76,10 +97,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// before it is opened is dropped by the steering, and sent again by its peer.
     pub(super) fn queues_changed(&mut self, count: u32) {
         self.interface_queues = Some(count);
-        self.unserved = Unserved {
-            steering: true,
-            ..Unserved::default()
-        };
+        self.unserved.begin_anew();
+        self.unserved.steering = true;
         self.open_queues();
     }
 
@@ -104,28 +123,30 @@ impl<D: Device, N: Network> Worker<D, N> {
                 continue;
             }
             match self.device.shrink(queue) {
-                Ok(_) => tracing::info!(interface, queue, "a receive queue is no longer served"),
+                Ok(_) => {
+                    self.unserved.unsteered.remove(&queue);
+                    tracing::info!(interface, queue, "a receive queue is no longer served");
+                }
                 Err(error) => {
                     tracing::warn!(interface, queue, %error, "a receive queue stays served")
                 }
             }
         }
-        self.unserved.waited = Duration::ZERO;
+        self.unserved.begin_anew();
         self.open_queues();
     }
 
     /// Opens the queues that are wanted and there; sees whether that is all of them.
     fn open_queues(&mut self) {
         let interface = &self.config.interface;
-        // Said once, and not at each try.
-        let is_first = self.unserved.waited.is_zero();
         if self.unserved.steering {
             match self.network.renew_steering() {
                 Ok(()) => self.unserved.steering = false,
-                Err(error) if is_first => {
-                    tracing::warn!(interface, %error, "the new receive queues are not steered yet");
+                Err(error) => {
+                    if self.unserved.is_news(None, &error) {
+                        tracing::warn!(interface, %error, "the new receive queues are not steered yet");
+                    }
                 }
-                Err(_) => {}
             }
         }
         let mut is_left = self.unserved.steering;
@@ -136,18 +157,30 @@ impl<D: Device, N: Network> Worker<D, N> {
             if queue >= count {
                 continue;
             }
-            let opened = match self.device.grow(queue) {
-                Ok(None) => continue,
-                Ok(Some(socket)) => self.network.connect_queue(queue, socket),
+            let opened = match self.device.grow(queue).map(|new| new.is_some()) {
+                Ok(false) if !self.unserved.unsteered.contains(&queue) => continue,
+                Ok(_) => match self.device.socket_of(queue) {
+                    Some(socket) => {
+                        let steered = self.network.connect_queue(queue, socket);
+                        // It stays open for the next try: if it were closed, that would take another socket.
+                        match &steered {
+                            Ok(()) => self.unserved.unsteered.remove(&queue),
+                            Err(_) => self.unserved.unsteered.insert(queue),
+                        };
+                        steered
+                    }
+                    None => Err(io::ErrorKind::NotFound.into()),
+                },
                 Err(error) => Err(error),
             };
             match opened {
-                Ok(()) => tracing::info!(interface, queue, "a new receive queue is served"),
+                Ok(()) => {
+                    self.unserved.said.remove(&Some(queue));
+                    tracing::info!(interface, queue, "a new receive queue is served");
+                }
                 Err(error) => {
                     is_left = true;
-                    // Nothing would come to it, and it would be taken for served.
-                    let _ = self.device.shrink(queue);
-                    if is_first {
+                    if self.unserved.is_news(Some(queue), &error) {
                         tracing::warn!(interface, queue, %error, "a new receive queue is not served yet");
                     }
                 }
@@ -155,9 +188,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         self.unserved.tried(self.now, is_left);
         let open = self.device.queues();
-        let is_open = |queue: u32| open.iter().any(|(number, _)| *number == queue);
+        let unsteered = &self.unserved.unsteered;
+        let is_served = |queue: u32| {
+            open.iter().any(|(number, _)| *number == queue) && !unsteered.contains(&queue)
+        };
         let mut all = (0..count).filter(|queue| *queue as usize % workers == own);
-        let all = all.all(is_open);
+        let all = all.all(is_served);
         if self.serves_all_queues && !all {
             tracing::warn!(
                 interface,
@@ -202,5 +238,18 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
         unserved.tried(now, false);
         assert!(!unserved.any() && unserved.waited.is_zero());
+    }
+
+    #[test]
+    fn what_is_said_is_said_again_if_it_is_something_else() {
+        let mut unserved = Unserved::default();
+        let (busy, none_left) = (io::Error::other("busy"), io::Error::other("none left"));
+        assert!(unserved.is_news(Some(1), &busy));
+        assert!(!unserved.is_news(Some(1), &busy));
+        assert!(unserved.is_news(Some(2), &busy) && unserved.is_news(None, &busy));
+        assert!(unserved.is_news(Some(1), &none_left));
+        assert!(!unserved.is_news(Some(1), &none_left));
+        unserved.begin_anew();
+        assert!(unserved.is_news(Some(1), &none_left));
     }
 }
