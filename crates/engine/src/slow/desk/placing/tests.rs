@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Config;
 use crate::config::policy::tests::{FROM_100, Written};
-use crate::exchange::{self, ClientKey, SessionKey, Tale, ToSlow, Told};
+use crate::exchange::{self, SessionKey, Tale, ToSlow, Told};
 use crate::fast::ids::SessionId;
 use crate::placement::{DWELL_NS, KNOWN, Lately};
 use crate::slow::control::{Control, Governed, Pending};
@@ -536,7 +536,7 @@ fn a_program_has_no_more_listeners_than_the_engine_has_for_it() {
     let slot = desk.control.add_client(theirs).expect("room");
     let mut ours = Channel::new(ours);
     let key = desk.key_of(slot).expect("it is there");
-    let listens = |desk: &mut Desk, fast: &mut ToSlow, ours: &mut Channel, name: u32| {
+    let listens = |desk: &mut Desk, ours: &mut Channel, name: u32| {
         let client = desk.control.client(slot).expect("it is there");
         client.session = Some(SessionKey {
             id: SessionId(0),
@@ -546,16 +546,19 @@ fn a_program_has_no_more_listeners_than_the_engine_has_for_it() {
             local: "[::ffff:10.0.0.1]:80".parse().expect("an address"),
             pinned: false,
         });
-        fast.tell(answer(key, name));
         desk.attend();
+        desk.answered(WorkerId::FIRST, key, Ok(Told::Listening(name)));
         let reply = ours.try_receive::<Reply>().expect("open");
-        assert!(matches!(reply, Some((Reply::Listening { .. }, _))));
+        assert!(
+            matches!(reply, Some((Reply::Listening { .. }, _))),
+            "{name}: {reply:?}"
+        );
     };
     let here = SocketAddr::from(([10, 0, 0, 1], 80));
     for name in 1..=1000 {
         // Taken over from a program that listens there no longer: this one, which has asked for it again.
         fast.tell(Tale::Unlistened(here));
-        listens(&mut desk, &mut fast, &mut ours, name);
+        listens(&mut desk, &mut ours, name);
         let client = desk.control.client(slot).expect("it is there");
         assert_eq!(client.listens, [(name, here)]);
     }
@@ -577,10 +580,6 @@ fn a_program_has_no_more_listeners_than_the_engine_has_for_it() {
     assert_eq!(inherits(&desk), 0);
     let client = desk.control.client(slot).expect("it is there");
     assert!(client.listens.is_empty());
-}
-
-fn answer(key: ClientKey, name: u32) -> Tale {
-    Tale::Answer(key, Ok(Told::Listening(name)))
 }
 
 #[test]
