@@ -3,7 +3,8 @@
 
 use super::burden::{CONNECTIONS, RATE};
 use super::site::Site;
-use super::stage::{Kind, Trial};
+use super::stage::Kind;
+use super::trial::Trial;
 use ::lab::table::Table;
 use std::fmt::Write;
 use std::time::Duration;
@@ -161,7 +162,8 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::burden::Burden;
-    use super::super::stage::{Fetched, Kind, Trial};
+    use super::super::stage::{Fetched, Kind};
+    use super::super::trial::Trial;
     use super::{Row, of_costs, of_what_is_worse};
     use std::time::Duration;
 

@@ -6,6 +6,7 @@ mod burden;
 mod bystanders;
 mod site;
 mod stage;
+mod trial;
 
 use ::lab::nginx::Nginx;
 use ::lab::outboard::total;
@@ -14,10 +15,11 @@ use account::Row;
 use anyhow::{Context, Result, bail};
 use burden::Burden;
 use site::Site;
-use stage::{Kind, Stage, Trial};
+use stage::{Kind, Stage};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use trial::Trial;
 
 /// Serve a small site on a private engine, fetch it, and account for it
 ///

@@ -1,6 +1,5 @@
 //! A private network with or without an engine, and the servers that are tried on it.
 
-use super::burden::Burden;
 use super::site::{LARGE, LARGE_SIZE, Site};
 use ::lab::nginx::{self, Nginx};
 use ::lab::outboard::{Counter, Outboard, total};
@@ -54,15 +53,6 @@ pub struct Fetched {
     pub large_cpu: Duration,
     /// Connections that were made.
     pub connections: usize,
-}
-
-/// What came of trying a server.
-pub struct Trial {
-    pub fetched: Fetched,
-    /// Connections that the engine accepted meanwhile, and those that there were.
-    pub engine_connections: Option<(u64, u64)>,
-    /// What a request of 1 KB cost and took.
-    pub burden: Burden,
 }
 
 impl Kind {
