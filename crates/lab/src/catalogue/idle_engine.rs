@@ -5,6 +5,7 @@
 //! any more. Whoever receives through the engine is to be compared with a kernel behind the same program.
 
 use super::bed::{Bed, CLIENT_CORE, Cost, STACKS};
+use super::each::Each;
 use super::tcp_servers::ttcp::{Received, receive};
 use super::tcp_servers::{number, peer, read, server, subject};
 use super::{Entry, Extent, Setup};
@@ -120,25 +121,27 @@ fn declare(_: Extent) -> Experiment {
 
 struct IdleEngine {
     setup: Setup,
-    kernel: Bed,
-    engine: Bed,
+    /// By stack.
+    beds: Each<Bed>,
+}
+
+/// What a subject is beside.
+fn stack_of(subject: &str) -> &'static str {
+    STACKS[usize::from(subject != KERNEL)]
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let bed = |stack| Bed::with_engine_on(setup, stack, World::new()?, CLIENT_CORE);
+    let stacks = setup.subjects.iter().map(|subject| stack_of(subject));
+    let bed = |stack: &str| Bed::with_engine_on(setup, stack, World::new()?, CLIENT_CORE);
     Ok(Box::new(IdleEngine {
         setup: setup.clone(),
-        kernel: bed(STACKS[0])?,
-        engine: bed(STACKS[1])?,
+        beds: Each::named(stacks, bed)?,
     }))
 }
 
 impl Bench for IdleEngine {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = match at.subject {
-            KERNEL => &self.kernel,
-            _ => &self.engine,
-        };
+        let bed = self.beds.get(stack_of(at.subject))?;
         let is_on_engine = at.subject == ON_ENGINE;
         let (sample, cost) = match at.word(TRAFFIC)? {
             IN => self.stream_in(bed, is_on_engine, at)?,
