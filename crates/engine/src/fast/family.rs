@@ -44,6 +44,8 @@ pub struct Holder {
     pub queued: bool,
     /// It has closed the connection: only its last bytes are still on their way.
     pub closed: bool,
+    /// The process was never told that it has it, and hears nothing of its end.
+    pub is_unknown: bool,
 }
 
 impl Holder {
@@ -60,6 +62,7 @@ impl Holder {
             tell_opened: false,
             queued: false,
             closed: false,
+            is_unknown: false,
         }
     }
 

@@ -139,6 +139,9 @@ fn who_has_not_waited_for_the_answer_has_it_no_more() {
         nothing.map(|()| conn)
     );
     assert_eq!(disclaim(&mut world, &mut second), nothing);
+    // What it never had is not released: it would take that to be of what it has claimed since.
+    second.collect();
+    assert!(!second.is_released(conn));
     close(&mut world, &mut first, conn);
     lose(&mut world, ticket);
     second.collect();

@@ -453,11 +453,14 @@ impl<D: Device, N: Network> Worker<D, N> {
                 .holders()
                 .iter()
                 .find(|h| h.closed && (h.is_drained() || failed))
-                .map(|h| h.who);
-            let Some(who) = done else { break };
+                .map(|h| (h.who, h.is_unknown));
+            let Some((who, is_unknown)) = done else { break };
             family.leave(who);
             if let Who::Session(id) = who {
-                self.notice_released(id, conn_id);
+                // It may claim the connection again, and would take the notice to be of that.
+                if !is_unknown {
+                    self.notice_released(id, conn_id);
+                }
                 self.shares_less(id);
                 self.let_go(id);
             }

@@ -102,9 +102,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.counters.tickets_late += 1;
         let name = conn_ref(conn);
         // It may have become its own since, and it may have ended.
-        if self.named(id, name).is_ok()
-            && let Err(reason) = self.close(id, name, false)
-        {
+        if self.named(id, name).is_err() {
+            return;
+        }
+        let of_it = self.connections.get_mut(conn);
+        let family = of_it.and_then(|conn| conn.family.as_mut());
+        if let Some(holder) = family.and_then(|family| family.holder_mut(Who::Session(id))) {
+            holder.is_unknown = true;
+        }
+        if let Err(reason) = self.close(id, name, false) {
             self.breaches.push((id, reason));
         }
     }
