@@ -21,7 +21,7 @@
 //! | --- | --- |
 //! | H1: [`say`]s for how much it waits | E1: publishes what is acknowledged |
 //! | H2: `fence(SeqCst)` | E2: `fence(SeqCst)`, once for all that it has published |
-//! | H3: looks for news once more, if that is more than it has said before | E3: rings, if that [concerns](concerns) anybody |
+//! | H3: looks for news once more, if that is more than it has said before | E3: rings, if that [concerns] anybody |
 //!
 //! If H2 comes before E2, E3 finds what H1 has said; otherwise H3 finds what E1 has published: the argument at
 //! [`crate::armed`]. Where less is said than before, E3 rings by either word for whatever reaches what is said now. The
