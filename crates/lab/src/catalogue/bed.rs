@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::sampler::account::{Account, Spent, Watched};
 use crate::sampler::own_time;
 use crate::world::{Side, World};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::time::Duration;
 
@@ -259,6 +259,17 @@ impl Cost {
                 engine.accepted
             )
         })
+    }
+
+    /// Whether what was on an engine's bed came to its engine: else it was the kernel's.
+    ///
+    /// # Errors
+    /// It did not.
+    pub fn came_to_engine(&self) -> Result<()> {
+        match &self.spent.engine {
+            Some(engine) if engine.batch == 0.0 => bail!("the connection was not on the engine"),
+            _ => Ok(()),
+        }
     }
 
     /// CPU time of the machine, everything that runs on it included.

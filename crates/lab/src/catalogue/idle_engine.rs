@@ -6,14 +6,13 @@
 
 use super::bed::{Bed, CLIENT_CORE, Cost, STACKS};
 use super::each::Each;
-use super::tcp_servers::ttcp::{Received, receive};
-use super::tcp_servers::{number, peer, read, server, subject};
+use super::tcp_servers::streams::{self, Received};
+use super::tcp_servers::{number, server, subject};
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::world::World;
 use anyhow::{Context, Result, bail};
-use std::time::Instant;
 
 pub const ENTRY: Entry = Entry {
     name: "idle-engine",
@@ -151,11 +150,11 @@ impl Bench for IdleEngine {
         let Some(engine) = &cost.spent.engine else {
             return Ok(sample);
         };
-        // Frames that the XDP program leaves to the kernel never come to the engine.
-        match (is_on_engine, engine.batch > 0.0) {
-            (true, false) => bail!("the connection was not on the engine"),
-            (false, true) => bail!("the engine was not idle"),
-            _ => {}
+        if is_on_engine {
+            cost.came_to_engine()?;
+        } else if engine.batch > 0.0 {
+            // Frames that the XDP program leaves to the kernel never come to it.
+            bail!("the engine was not idle");
         }
         let share = cost.engine().as_secs_f64() / cost.spent.passed.as_secs_f64().max(1e-9);
         Ok(sample.with(SHARE, 100.0 * share))
@@ -167,37 +166,16 @@ impl IdleEngine {
     fn stream_in(&self, bed: &Bed, is_on_engine: bool, at: &At<'_>) -> Result<(Sample, Cost)> {
         let program = subject(&self.setup, bed, is_on_engine)
             .args(["sink", "--way", "sockets", "--piece", PIECE]);
-        let ((sent, printed), cost) = bed.account(|| {
-            peer::with(
-                bed,
-                |stream| peer::pour(stream, at.window),
-                |address| program.args(["--from", &address.to_string()]).output(),
-            )
-        })?;
-        let found = read(&printed)?;
-        let bytes = number(&found, "bytes")?;
-        if bytes != sent as f64 {
-            bail!("{sent} bytes were sent, and {bytes} received");
-        }
+        let (bytes, found, cost) = streams::received_by(program, bed, at.window)?;
         Ok((streamed(bytes, number(&found, "seconds")?, &cost), cost))
     }
 
     /// The program sends.
     fn stream_out(&self, bed: &Bed, is_on_engine: bool, at: &At<'_>) -> Result<(Sample, Cost)> {
         let program = subject(&self.setup, bed, is_on_engine)
-            .args(["stream", "--way", "sockets", "--size", PIECE])
-            .args(["--seconds", &at.window.as_secs().max(1).to_string()]);
-        let ((received, printed), cost) = bed.account(|| {
-            peer::with(bed, receive, |address| {
-                program.args(["--to", &address.to_string()]).output()
-            })
-        })?;
-        let Received { bytes, passed, .. } = received;
-        let sent = number(&read(&printed)?, "bytes")?;
-        if sent != bytes as f64 {
-            bail!("{sent} bytes were sent, and {bytes} received");
-        }
-        Ok((streamed(sent, passed.as_secs_f64(), &cost), cost))
+            .args(["stream", "--way", "sockets", "--size", PIECE]);
+        let (Received { bytes, passed, .. }, _, cost) = streams::sent_by(program, bed, at.window)?;
+        Ok((streamed(bytes as f64, passed.as_secs_f64(), &cost), cost))
     }
 
     /// The program answers.
@@ -209,14 +187,7 @@ impl IdleEngine {
             is_on_engine,
         };
         let server = server::start(&self.setup, bed, &words)?;
-        let asks = || {
-            let (mut stream, mut message) = (server::connect()?, [7; MESSAGE]);
-            let (mut times, began) = (Vec::new(), Instant::now());
-            while began.elapsed() < at.window {
-                times.push(server::exchange(&mut stream, &mut message)?);
-            }
-            Ok(times)
-        };
+        let asks = || server::exchanges(MESSAGE, at.window);
         let (mut times, cost) =
             bed.account_with(&[server.id()], || server::as_client(bed, asks))?;
         server.kill()?;

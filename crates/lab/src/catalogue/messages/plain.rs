@@ -1,14 +1,14 @@
 //! Tables 4.1.1 and 4.2.1 to 4.2.6: over plain TCP.
 
-use super::super::bed::{Bed, Cost};
+use super::super::bed::Bed;
 use super::super::tcp_servers::server::{self, Words};
-use super::super::tcp_servers::{number, peer, read, subject as program, ttcp};
+use super::super::tcp_servers::{streams, subject as program};
 use super::super::{Entry, Extent, Setup};
 use super::{Beds, CPU, LARGE, ONE_WAY, RATE, ROLES, SIZE, SMALL, claim, sizes, source, sources};
 use crate::experiment::declaration::{Axis, Bound, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
-use anyhow::{Context, Result, bail};
-use std::time::{Duration, Instant};
+use anyhow::{Context, Result};
+use std::time::Duration;
 
 pub const LATENCY: Entry = Entry {
     name: "message-latency",
@@ -35,8 +35,6 @@ pub const THROUGHPUT: Entry = Entry {
 const MTU: &str = "MTU";
 /// What an Ethernet has, and jumbo frames.
 const MTUS: [f64; 2] = [1_500.0, 9_000.0];
-/// Messages before those that count.
-const WARM_UP: usize = 50;
 
 const QUESTION: &str = "What do checksum offload and segmentation bring, by the size of messages, and does \
     the engine change it? 002 found nothing for small messages, and a gain from about 1,500 bytes on. (Its \
@@ -162,20 +160,10 @@ pub(super) fn latency(setup: &Setup, bed: &Bed, size: usize, window: Duration) -
         is_on_engine: true,
     };
     let server = server::start(setup, bed, &words)?;
-    let ask = || {
-        let (mut stream, mut message) = (server::connect()?, vec![7; size]);
-        for _ in 0..WARM_UP {
-            server::exchange(&mut stream, &mut message)?;
-        }
-        let (mut times, start) = (Vec::new(), Instant::now());
-        while start.elapsed() < window {
-            times.push(server::exchange(&mut stream, &mut message)?);
-        }
-        Ok(times)
-    };
+    let ask = || server::exchanges(size, window);
     let (mut times, cost) = bed.account(|| server::as_client(bed, ask))?;
     server.kill()?;
-    on_engine(&cost)?;
+    cost.came_to_engine()?;
     let median = server::median(&mut times).context("not a single message")?;
     Ok(median / 2.0)
 }
@@ -187,28 +175,16 @@ pub(super) fn throughput(
     size: usize,
     window: Duration,
 ) -> Result<(f64, f64)> {
-    let sender = program(setup, bed, bed.outboard().is_some())
-        .args(["stream", "--way", "sockets", "--size", &size.to_string()])
-        .args(["--seconds", &window.as_secs().max(1).to_string()]);
-    let ((received, printed), cost) = bed.account(|| {
-        peer::with(bed, ttcp::receive, |address| {
-            sender.args(["--to", &address.to_string()]).output()
-        })
-    })?;
-    on_engine(&cost)?;
-    let sent = number(&read(&printed)?, "bytes")?;
-    if sent != received.bytes as f64 {
-        bail!("{sent} bytes were sent, and {} received", received.bytes);
-    }
+    let sender = program(setup, bed, bed.outboard().is_some()).args([
+        "stream",
+        "--way",
+        "sockets",
+        "--size",
+        &size.to_string(),
+    ]);
+    let (received, _, cost) = streams::sent_by(sender, bed, window)?;
+    cost.came_to_engine()?;
     let seconds = received.passed.as_secs_f64().max(1e-9);
     let busy = 100.0 * cost.spent.share_of_machine();
-    Ok((8.0 * sent / 1e6 / seconds, busy))
-}
-
-/// Whether what was on an engine's bed was on the engine.
-pub(super) fn on_engine(cost: &Cost) -> Result<()> {
-    match cost.spent.engine {
-        Some(engine) if engine.batch == 0.0 => bail!("the connection was not on the engine"),
-        _ => Ok(()),
-    }
+    Ok((8.0 * received.bytes as f64 / 1e6 / seconds, busy))
 }

@@ -4,7 +4,7 @@ use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::super::tcp_servers::{number, read};
 use super::super::{Entry, Extent, Setup};
 use super::{
-    ALL, Beds, CPU, LARGE, OFF, ONE_WAY, RATE, ROLES, SIZE, plain, sizes, source, sources, subject,
+    ALL, Beds, CPU, LARGE, OFF, ONE_WAY, RATE, ROLES, SIZE, sizes, source, sources, subject,
 };
 use crate::experiment::declaration::{Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -190,7 +190,7 @@ fn latency(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
     };
     let (printed, cost) = bed.account(ask)?;
     server.kill()?;
-    plain::on_engine(&cost)?;
+    cost.came_to_engine()?;
     Ok(Sample::default().with(ONE_WAY, number(&read(&printed)?, "one_way_us")?))
 }
 
@@ -208,7 +208,7 @@ fn throughput(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
         Ok(taker)
     };
     let (taker, cost) = bed.account(push)?;
-    plain::on_engine(&cost)?;
+    cost.came_to_engine()?;
     let found = read(&taker.printed())?;
     let rate = number(&found, "messages")? / number(&found, "seconds")?.max(1e-9);
     Ok(Sample::default()

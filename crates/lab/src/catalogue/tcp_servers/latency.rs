@@ -7,8 +7,8 @@ use super::{ASYNCHRONOUS, SYNCHRONOUS, cited};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::world::World;
-use anyhow::{Context, Result, bail};
-use std::time::{Duration, Instant};
+use anyhow::{Context, Result};
+use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "tcp-latency",
@@ -89,8 +89,6 @@ fn cores() -> usize {
 const SIZES: [f64; 9] = [
     16.0, 32.0, 64.0, 128.0, 512.0, 1_024.0, 4_096.0, 8_192.0, 16_384.0,
 ];
-/// Messages before those that count.
-const WARM_UP: usize = 50;
 
 fn declare(extent: Extent) -> Experiment {
     let quick = extent == Extent::Quick;
@@ -217,22 +215,9 @@ fn measure(
     size: usize,
     window: Duration,
 ) -> Result<(Vec<Duration>, Duration)> {
-    let asks = || {
-        let mut stream = server::connect()?;
-        let mut message = vec![7; size];
-        for _ in 0..WARM_UP {
-            server::exchange(&mut stream, &mut message)?;
-        }
-        let (mut times, began) = (Vec::new(), Instant::now());
-        while began.elapsed() < window {
-            times.push(server::exchange(&mut stream, &mut message)?);
-        }
-        Ok(times)
-    };
+    let asks = || server::exchanges(size, window);
     let (times, cost) = bed.account_with(&[pid], || server::as_client(bed, asks))?;
-    if cost.spent.engine.is_some_and(|engine| engine.batch == 0.0) {
-        bail!("the connection was not on the engine");
-    }
+    cost.came_to_engine()?;
     Ok((times, cost.server()))
 }
 

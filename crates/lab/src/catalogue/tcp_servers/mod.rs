@@ -15,6 +15,7 @@ pub mod send_cost;
 mod sends;
 pub mod serve;
 pub mod server;
+pub mod streams;
 mod subject;
 pub mod ttcp;
 pub mod uploads;

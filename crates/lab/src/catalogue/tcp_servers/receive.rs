@@ -1,10 +1,10 @@
 //! Eager receive as throughput (001, section 4.6): a program that receives without a pause, in each way that there is.
 
 use super::super::{Entry, Extent, Setup};
-use super::{Beds, PLACE, PLACES, number, peer, read, subject, subjects};
+use super::{Beds, PLACE, PLACES, number, streams, subject, subjects};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 pub const ENTRY: Entry = Entry {
     name: "receive",
@@ -140,18 +140,8 @@ impl Bench for Receive {
             "--piece",
             at.word(PIECE)?,
         ]);
-        let ((sent, printed), cost) = bed.account(|| {
-            peer::with(
-                bed,
-                |stream| peer::pour(stream, at.window),
-                |address| program.args(["--from", &address.to_string()]).output(),
-            )
-        })?;
-        let found = read(&printed)?;
-        let received = number(&found, "bytes")?;
-        if received != sent as f64 {
-            bail!("{sent} bytes were sent, and {received} received");
-        }
+        let (received, found, cost) = streams::received_by(program, bed, at.window)?;
+        cost.came_to_engine()?;
         let megabits = 8.0 * received / 1e6;
         let each = |seconds: f64| 1e6 * seconds / (received / MEGABYTE);
         let mut sample = Sample::default()
@@ -159,9 +149,6 @@ impl Bench for Receive {
             .with(HOST, each(number(&found, "cpu_seconds")?))
             .with(MACHINE, megabits / cost.machine().as_secs_f64().max(1e-9));
         if let Some(engine) = cost.spent.engine {
-            if engine.batch == 0.0 {
-                bail!("the connection was not on the engine");
-            }
             sample = sample.with(ENGINE, each(engine.busy));
         }
         Ok(sample)

@@ -8,7 +8,7 @@ use super::{Beds, PLACE, PLACES, cited, number, peer, read, subject, subjects};
 use crate::cores;
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 pub const ENTRY: Entry = Entry {
     name: "send-cost",
@@ -233,10 +233,8 @@ impl Bench for SendCost {
             }
         }
         if !is_kernel {
+            cost.came_to_engine()?;
             let engine = cost.spent.engine.context("no account of the engine's")?;
-            if engine.batch == 0.0 {
-                bail!("the connection was not on the engine");
-            }
             let sends = number(&found, "all_sends")?;
             let each = 1e9 * engine.busy / sends;
             sample = sample

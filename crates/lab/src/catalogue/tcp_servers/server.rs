@@ -75,6 +75,22 @@ pub fn exchange(stream: &mut TcpStream, message: &mut [u8]) -> Result<Duration> 
     Ok(began.elapsed())
 }
 
+/// Messages before those that count.
+const WARM_UP: usize = 50;
+
+/// One message of so many bytes after another, for a while, over one connection: how long each took there and back.
+pub fn exchanges(size: usize, window: Duration) -> Result<Vec<Duration>> {
+    let (mut stream, mut message) = (connect()?, vec![7; size]);
+    for _ in 0..WARM_UP {
+        exchange(&mut stream, &mut message)?;
+    }
+    let (mut times, began) = (Vec::new(), Instant::now());
+    while began.elapsed() < window {
+        times.push(exchange(&mut stream, &mut message)?);
+    }
+    Ok(times)
+}
+
 /// The middle of some times, in microseconds.
 pub fn median(times: &mut [Duration]) -> Option<f64> {
     let middle = times.len() / 2;

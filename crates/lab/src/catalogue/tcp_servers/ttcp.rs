@@ -5,16 +5,12 @@ use super::super::bed::{Bed, CLIENT_CORE, STACKS};
 use super::super::each::Each;
 use super::super::{Entry, Extent, Setup};
 use super::{ASYNCHRONOUS, REGISTERED, SENDS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
-use super::{cited, number, peer, read, subject, subjects};
+use super::{cited, number, streams, subject, subjects};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::faults::{FaultyWire, Wire};
 use crate::world::World;
-use anyhow::{Context, Result, bail};
-use rustix::time::{ClockId, clock_gettime};
-use std::io::Read;
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use anyhow::{Context, Result};
 
 pub const ENTRY: Entry = Entry {
     name: "ttcp",
@@ -183,22 +179,16 @@ impl Bench for Ttcp {
         let link = LINKS.iter().position(|known| *known == link);
         let link = link.context("no such link")?;
         let bed = self.beds[link].get(stack(at.subject))?;
-        let program = subject(&self.setup, bed, at.subject == INTERPOSER)
-            .args(["stream", "--way", way, "--size", at.word(SIZE)?])
-            .args(["--seconds", &at.window.as_secs().max(1).to_string()]);
-        let ((received, printed), cost) = bed.account(|| {
-            peer::with(bed, receive, |address| {
-                program.args(["--to", &address.to_string()]).output()
-            })
-        })?;
-        if cost.spent.engine.is_some_and(|engine| engine.batch == 0.0) {
-            bail!("the connection was not on the engine");
-        }
-        let found = read(&printed)?;
-        let sent = number(&found, "bytes")?;
-        if sent != received.bytes as f64 {
-            bail!("{sent} bytes were sent, and {} received", received.bytes);
-        }
+        let program = subject(&self.setup, bed, at.subject == INTERPOSER).args([
+            "stream",
+            "--way",
+            way,
+            "--size",
+            at.word(SIZE)?,
+        ]);
+        let (received, found, cost) = streams::sent_by(program, bed, at.window)?;
+        cost.came_to_engine()?;
+        let sent = received.bytes as f64;
         let megabits = 8.0 * sent / 1e6;
         let per = |seconds: f64| megabits / seconds.max(1e-9);
         let mut sample = Sample::default()
@@ -211,61 +201,5 @@ impl Bench for Ttcp {
             sample = sample.with(ENGINE, 1e9 * engine.busy / sends);
         }
         Ok(sample)
-    }
-}
-
-/// What a receiver got.
-pub struct Received {
-    /// In all.
-    pub bytes: u64,
-    /// From the first byte to the end of the stream.
-    pub passed: Duration,
-    /// CPU time of its thread.
-    pub used: Duration,
-}
-
-/// Bytes that it asks for at once.
-const PIECE: usize = 64 << 10;
-
-/// Receives to the end of the stream.
-pub fn receive(mut stream: TcpStream) -> Result<Received> {
-    let mut bytes = vec![0; PIECE];
-    let mut got = stream.read(&mut bytes)? as u64;
-    let (began, used) = (Instant::now(), thread_time());
-    loop {
-        let read = stream.read(&mut bytes)?;
-        if read == 0 {
-            break;
-        }
-        got += read as u64;
-    }
-    Ok(Received {
-        bytes: got,
-        passed: began.elapsed(),
-        used: thread_time().saturating_sub(used),
-    })
-}
-
-/// CPU time of the calling thread.
-fn thread_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::receive;
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
-
-    #[test]
-    fn every_byte_is_counted_to_the_end() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, _) = listener.accept().unwrap();
-        let received = std::thread::spawn(|| receive(stream));
-        sender.write_all(&[7; 100_001]).unwrap();
-        drop(sender);
-        assert_eq!(received.join().unwrap().unwrap().bytes, 100_001);
     }
 }
