@@ -377,11 +377,16 @@ fn receive_into(queue: &mut Queue, connection: Handle, upload: &mut Upload) -> R
     released.try_for_each(|released| released)
 }
 
-/// What has arrived of so much: on the engine in stretches of a page or some, which are written by one call.
+/// What has arrived of so much: on the engine in stretches of a page or some, which are written by one call; the kernel
+/// gives all that it has at once.
 fn look(queue: &mut Queue, connection: Handle, left: u64) -> Result<Vec<View>, Errno> {
     let mut limit = usize::try_from(left).map_or(UPLOAD_CHUNK, |left| left.min(UPLOAD_CHUNK));
-    let mut views = Vec::with_capacity(queue_pair::GATHERED);
-    while limit > 0 && views.len() < queue_pair::GATHERED {
+    let most = match queue.is_offloaded(connection)? {
+        true => queue_pair::GATHERED,
+        false => 1,
+    };
+    let mut views = Vec::with_capacity(most);
+    while limit > 0 && views.len() < most {
         match queue.view(connection, limit) {
             Ok(Some(view)) => {
                 limit = limit.saturating_sub(view.bytes()?.len());
@@ -391,10 +396,6 @@ fn look(queue: &mut Queue, connection: Handle, left: u64) -> Result<Vec<View>, E
             Err(error) if views.is_empty() || error != Errno::AGAIN => return Err(error),
             // It is told again, when that is all that there is.
             Ok(None) | Err(_) => break,
-        }
-        // The kernel has given all that it had, or all that was asked for.
-        if !queue.is_offloaded(connection)? {
-            break;
         }
     }
     Ok(views)
