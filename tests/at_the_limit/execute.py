@@ -1,17 +1,11 @@
 """Executes itself where it has as many descriptors as it may have. A connection goes along, and an epoll set which it
 was put into by a number that is something else by now."""
+from limited import fill
+
 import os
-import resource
 import select
 import socket
 import sys
-
-LIMIT = 256
-
-if len(sys.argv) == 1:
-    # The limit is there before anything is laid out by it.
-    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
-    os.execv(sys.executable, [sys.executable, __file__, "limited"])
 
 if sys.argv[1] == "limited":
     listener = socket.create_server(("", 7000), backlog=16)
@@ -24,11 +18,7 @@ if sys.argv[1] == "limited":
     words = [str(number) for number in [*numbers, connection.fileno()]]
     connection.sendall(connection.recv(100))
     connection.close()
-    try:
-        while True:
-            os.dup(0)
-    except OSError:
-        pass
+    fill()
     os.execv(sys.executable, [sys.executable, __file__, "again", *words])
 
 events, number, before = (int(word) for word in sys.argv[2:])

@@ -1,35 +1,14 @@
 """Serves by children, and by theirs, where every process has as many descriptors as it may have. The line that a client
 begins with says how: `lines` are answered by one process after the other; of `lowered`, the limit is below what there
 is already, so that nothing that is kept is of any use."""
+from limited import LIMIT, fill, line
+
 import os
 import resource
 import select
 import socket
-import sys
 
-LIMIT = 256
 GENERATIONS = 4
-
-if len(sys.argv) == 1:
-    # The limit is there before anything is laid out by it.
-    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
-    os.execv(sys.executable, [sys.executable, __file__, "limited"])
-
-
-def fill():
-    held = []
-    try:
-        while True:
-            held.append(os.dup(0))
-    except OSError:
-        return held
-
-
-def line(connection):
-    received = b""
-    while not received.endswith(b"\n"):
-        received += connection.recv(100) or b"end\n"
-    return received
 
 
 def serve(connection, ends, generation):

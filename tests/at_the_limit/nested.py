@@ -2,34 +2,12 @@
 connection. The line that a client begins with says how the outer set watches the inner one, whether the limit is
 lowered besides, so that no number that becomes free is of any use, whether the outer set is the child's own, and
 whether the child dies of the first event. Then its parent waits in the inner set, in which there is nothing."""
+from limited import LIMIT, fill, line
+
 import os
 import resource
 import select
 import socket
-import sys
-
-LIMIT = 256
-
-if len(sys.argv) == 1:
-    # The limit is there before anything is laid out by it.
-    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
-    os.execv(sys.executable, [sys.executable, __file__, "limited"])
-
-
-def fill():
-    held = []
-    try:
-        while True:
-            held.append(os.dup(0))
-    except OSError:
-        return held
-
-
-def line(connection):
-    received = b""
-    while not received.endswith(b"\n"):
-        received += connection.recv(100) or b"end\n"
-    return received
 
 
 def nest(inner, how):

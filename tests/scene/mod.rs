@@ -31,6 +31,8 @@ impl Scene {
             .on_engine(&world, "python3")
             .arg(tests.join(script))
             .env("SCRATCH", world.scratch())
+            // What it imports leaves nothing beside it.
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             .log(world.scratch().join("server.log"))
             .start()
             .expect("python starts");
