@@ -2,10 +2,10 @@
 //! measured, whatever it is on a machine with others on it.
 #![forbid(unsafe_code)]
 
-use lab::catalogue::{Extent, Setup, find};
-use lab::experiment::At;
+mod measured;
+
+use lab::catalogue::{Extent, find};
 use lab::skip_without;
-use std::time::Duration;
 
 #[test]
 fn a_thousand_idle_connections_are_measured() {
@@ -14,23 +14,8 @@ fn a_thousand_idle_connections_are_measured() {
     }
     let entry = find("connections").unwrap();
     let experiment = entry.declare(Extent::Quick);
-    let setup = Setup {
-        binary: env!("CARGO_BIN_EXE_outboard").into(),
-        log: None,
-        kept: env!("CARGO_TARGET_TMPDIR").into(),
-        subjects: experiment.subjects.clone(),
-    };
-    let levels: Vec<_> = experiment.axes.iter().map(|axis| &axis.levels[0]).collect();
-    let at = At {
-        experiment: &experiment,
-        subject: &experiment.subjects[0],
-        levels: &levels,
-        window: Duration::from_secs(1),
-        seed: 1,
-    };
-    let mut bench = entry.open(&setup).unwrap();
-    bench.prepare(&at).unwrap();
-    let sample = bench.measure(&at).unwrap();
+    let first = &experiment.subjects[..1];
+    let sample = &measured::once(entry, &experiment, first)[0];
     for measure in &experiment.measures {
         let value = sample.values[&measure.name];
         // A thousand find room in memory that is there, now and then.

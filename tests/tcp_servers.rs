@@ -2,8 +2,9 @@
 //! experiments of the same document with a server that knows of its engine.
 #![forbid(unsafe_code)]
 
-use lab::catalogue::{Entry, Extent, Setup, meant};
-use lab::experiment::At;
+mod measured;
+
+use lab::catalogue::{Entry, Extent, meant};
 use lab::outboard::Outboard;
 use lab::{Side, World, built_beside, skip_without, skip_without_root};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,25 +19,9 @@ const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 fn measure(entry: &Entry, wanted: impl Fn(&str) -> bool) {
     let mut subjects = entry.declare(Extent::Full).subjects;
     subjects.retain(|name| wanted(name));
-    let setup = Setup {
-        binary: BINARY.into(),
-        log: None,
-        kept: env!("CARGO_TARGET_TMPDIR").into(),
-        subjects: subjects.clone(),
-    };
     let experiment = entry.declare(Extent::Quick);
-    let levels: Vec<_> = experiment.axes.iter().map(|axis| &axis.levels[0]).collect();
-    let mut bench = entry.open(&setup).unwrap();
-    for subject in &subjects {
-        let at = At {
-            experiment: &experiment,
-            subject,
-            levels: &levels,
-            window: Duration::from_secs(1),
-            seed: 1,
-        };
-        let sample = bench.prepare(&at).and_then(|()| bench.measure(&at));
-        let sample = sample.unwrap_or_else(|e| panic!("{} {subject}: {e:#}", entry.name));
+    let samples = measured::once(entry, &experiment, &subjects);
+    for (subject, sample) in subjects.iter().zip(samples) {
         let first = &experiment.measures[0].name;
         assert!(sample.values[first] > 0.0, "{} {subject}", entry.name);
         for (name, value) in &sample.values {
