@@ -37,6 +37,14 @@ impl Scene {
         }
     }
 
+    /// A set that waits for news of this kind.
+    fn set_for(&self, wanted: Readiness) -> Poller {
+        let mut poller = Poller::new(&self.session).unwrap();
+        let source = Source::Socket(&self.socket);
+        poller.add(source, 5, wanted | Readiness::EDGE).unwrap();
+        poller
+    }
+
     /// Sends until there is no room. From which count on there is some again: a third of the buffer is free.
     fn fill(&self) -> u64 {
         let errno = loop {
@@ -68,11 +76,7 @@ impl Scene {
 #[test]
 fn a_set_is_woken_when_a_third_of_the_buffer_is_free() {
     let mut scene = Scene::new();
-    let mut poller = Poller::new(&scene.session).unwrap();
-    let wanted = Readiness::OUT | Readiness::EDGE;
-    poller
-        .add(Source::Socket(&scene.socket), 5, wanted)
-        .unwrap();
+    let mut poller = scene.set_for(Readiness::OUT);
     let mut ready = Vec::new();
     for _ in 0..3 {
         let from = scene.fill();
@@ -135,11 +139,7 @@ fn a_thread_is_woken_when_a_third_of_the_buffer_is_free() {
 fn who_waits_until_a_send_is_acknowledged_is_woken_when_it_is() {
     let mut scene = Scene::new();
     scene.socket.waits_for_room(false);
-    let mut poller = Poller::new(&scene.session).unwrap();
-    let wanted = Readiness::ACKED | Readiness::EDGE;
-    poller
-        .add(Source::Socket(&scene.socket), 5, wanted)
-        .unwrap();
+    let mut poller = scene.set_for(Readiness::ACKED);
     scene.socket.send(&PIECE, false).unwrap();
     scene.socket.send(&PIECE, false).unwrap();
     for mark in [10_000, 20_000] {
@@ -160,11 +160,7 @@ fn who_waits_until_a_send_is_acknowledged_is_woken_when_it_is() {
 fn who_asks_for_less_than_before_looks_once_more() {
     let mut scene = Scene::new();
     scene.socket.waits_for_room(false);
-    let mut poller = Poller::new(&scene.session).unwrap();
-    let wanted = Readiness::ACKED | Readiness::EDGE;
-    poller
-        .add(Source::Socket(&scene.socket), 5, wanted)
-        .unwrap();
+    let mut poller = scene.set_for(Readiness::ACKED);
     scene.socket.send(&PIECE, false).unwrap();
     scene.socket.tell_when_acknowledged(Some(15_000));
     assert_ne!(poller.arm().unwrap(), Some(Duration::ZERO));

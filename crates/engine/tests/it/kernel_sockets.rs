@@ -137,9 +137,15 @@ fn a_listener_stays_placed_whatever_becomes_of_it_between() {
     assert_eq!(how(&world), Steered::Engine);
 }
 
-/// The cookie of the socket that a host has shown.
+/// The cookies of the sockets that a host has shown.
+fn cookies(host: &Host) -> Vec<u64> {
+    let cookie = |kernel| netdev::syscalls::socket_cookie(kernel).expect("a cookie");
+    host.kernel.iter().map(cookie).collect()
+}
+
+/// The first of them.
 fn cookie(host: &Host) -> u64 {
-    netdev::syscalls::socket_cookie(&host.kernel[0]).expect("a cookie")
+    cookies(host)[0]
 }
 
 /// These sockets listen in the kernel.
@@ -211,11 +217,7 @@ fn many_who_were_not_accepted_end_in_many_turns() {
     let mut host = world.attach(None);
     let (port, listener) = world.listen(&mut host);
     let (other_port, other) = world.listen(&mut host);
-    let cookies: Vec<u64> = host
-        .kernel
-        .iter()
-        .map(|kernel| netdev::syscalls::socket_cookie(kernel).expect("a cookie"))
-        .collect();
+    let cookies = cookies(&host);
     tell(&world, &cookies);
     world.attend();
     for (listener, total) in [(listener, OFFERED), (other, 9)] {
@@ -309,11 +311,7 @@ fn two_listeners_of_a_process_end_together_and_all_that_they_offered() {
     let (port, listener) = world.listen(&mut host);
     let (other_port, other) = world.listen(&mut host);
     let (third_port, third) = world.listen(&mut host);
-    let cookies: Vec<u64> = host
-        .kernel
-        .iter()
-        .map(|kernel| netdev::syscalls::socket_cookie(kernel).expect("a cookie"))
-        .collect();
+    let cookies = cookies(&host);
     tell(&world, &cookies);
     world.attend();
     for listener in [listener, other, third] {
