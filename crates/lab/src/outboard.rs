@@ -139,22 +139,20 @@ impl Outboard {
 
     /// Whether the engine takes the connections of a port: has a listener there, or is not running.
     pub fn takes(&self, port: u16) -> bool {
+        self.takes_for(port, |_| true)
+    }
+
+    /// Whether it takes them for programs of which one is such.
+    fn takes_for(&self, port: u16, is_such: impl Fn(u64) -> bool) -> bool {
         // Connections that are over for a while yet may be many.
-        let rows = match self.sockets_that("--listening") {
-            Ok(rows) => rows,
-            Err(error) => return error.to_string().contains("no engine"),
-        };
-        let end = format!(":{port}");
-        rows.iter().any(|row| {
-            row["state"] == "LISTEN"
-                && row["local"]
-                    .as_str()
-                    .is_some_and(|local| local.ends_with(&end))
-        })
+        match self.sockets_that("--listening") {
+            Ok(rows) => rows.iter().any(|row| is_at(row, port, &is_such)),
+            Err(error) => error.to_string().contains("no engine"),
+        }
     }
 
     /// Waits until the engine takes the connections of a port of a server that was started on it, and until
-    /// `also` holds.
+    /// `also` holds. What one had there that has ended is known to the engine a moment longer.
     ///
     /// # Errors
     /// As those of [`Process::wait_until`], with what `outboard explain` says of the server: a library of
@@ -168,7 +166,7 @@ impl Outboard {
     ) -> Result<()> {
         let pid = server.id().to_string();
         server
-            .wait_until(limit, || also() && self.takes(port))
+            .wait_until(limit, || also() && self.takes_for(port, runs))
             .map_err(|error| {
                 let mut explain = Command::new(&self.binary);
                 explain
@@ -306,9 +304,24 @@ pub fn total(counters: &[Counter], name: &str) -> f64 {
         .sum()
 }
 
+/// Whether a socket is a listener at a port, of a program that is such.
+fn is_at(row: &Value, port: u16, is_such: impl Fn(u64) -> bool) -> bool {
+    let end = format!(":{port}");
+    row["state"] == "LISTEN"
+        && row["local"]
+            .as_str()
+            .is_some_and(|local| local.ends_with(&end))
+        && row["pid"].as_u64().is_none_or(is_such)
+}
+
+/// Whether there is a process of that number.
+fn runs(process: u64) -> bool {
+    Path::new("/proc").join(process.to_string()).exists()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Counter, Spread};
+    use super::{Counter, Spread, is_at, runs};
     use serde_json::json;
 
     fn spread(longest: f64, counts: [u64; 3]) -> Spread {
@@ -342,5 +355,21 @@ mod tests {
         assert_eq!(spread.buckets, [(0.125, 2), (0.25, 1)]);
         let plain = json!({ "name": "turns", "kind": "counter", "value": 3.0 });
         assert_eq!(Counter::read(&plain).expect("a metric").spread, None);
+    }
+
+    #[test]
+    fn a_listener_of_a_program_that_has_ended_is_not_its_successors() {
+        let gone = std::process::Command::new("true")
+            .spawn()
+            .and_then(|mut child| {
+                child.wait()?;
+                Ok(child.id())
+            });
+        let of = |pid: u32| json!({"state": "LISTEN", "local": "0.0.0.0:80", "pid": pid});
+        assert!(is_at(&of(std::process::id()), 80, runs));
+        assert!(!is_at(&of(std::process::id()), 8080, runs));
+        assert!(!is_at(&of(gone.unwrap()), 80, runs));
+        let open = json!({"state": "ESTAB", "local": "0.0.0.0:80", "pid": 1});
+        assert!(!is_at(&open, 80, runs));
     }
 }
