@@ -78,18 +78,69 @@ fn an_engine_may_hand_over_as_many_as_the_program_says() {
     ] {
         let engine = FakeEngine::start();
         let session = engine.attach();
-        let listener = session
-            .listen("127.0.0.1:0".parse().unwrap(), backlog)
-            .unwrap();
-        if let Some(window) = window {
-            listener.set_window(window);
+        for is_said_late in [false, true] {
+            let listener = session
+                .listen("127.0.0.1:0".parse().unwrap(), backlog)
+                .unwrap();
+            // A set that it is in waits for connections before the program has said anything.
+            if is_said_late {
+                listener.want();
+            }
+            if let Some(window) = window {
+                listener.set_window(window);
+            }
+            listener.want();
+            let told = format!("{window:?} of {backlog}, late: {is_said_late}");
+            assert_eq!(given(&engine).last(), Some(&credit), "{told}");
         }
-        listener.want();
-        let given = engine.host(|host| host.submissions());
-        let given = given.iter().rev().find_map(|one| match one {
-            Submission::Credit { total, .. } => Some(*total),
-            _ => None,
-        });
-        assert_eq!(given, Some(credit), "{window:?} of {backlog}");
     }
+}
+
+#[test]
+fn a_program_that_does_not_accept_is_offered_nothing_for_its_bound() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = listen(&session);
+    listener.set_window(3);
+    assert!(given(&engine).is_empty());
+    listener.want();
+    assert_eq!(given(&engine), [3]);
+    // Nothing has changed.
+    listener.set_window(3);
+    assert!(given(&engine).is_empty());
+}
+
+/// They come until the engine has heard of it, and are as good as those before.
+#[test]
+fn a_bound_that_falls_does_not_make_a_breach_of_what_was_allowed_before() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let at = "127.0.0.1:0".parse().unwrap();
+    let listener = session.listen(at, 128).unwrap();
+    listener.set_window(100);
+    listener.want();
+    let hand = |count| {
+        engine.host(|host| {
+            for _ in 0..count {
+                host.hand(1);
+            }
+        });
+    };
+    hand(70);
+    listener.wait(Some(fake_engine::HANG)).unwrap();
+    listener.set_window(1);
+    hand(30);
+    let accepted = (0..100).take_while(|_| listener.accept().is_ok());
+    assert_eq!(accepted.count(), 100);
+    assert!(session.is_attached());
+}
+
+/// The credit that the engine was given since it was last looked at.
+fn given(engine: &FakeEngine) -> Vec<u32> {
+    let given = engine.host(|host| host.submissions());
+    let credit = |one: &Submission| match one {
+        Submission::Credit { total, .. } => Some(*total),
+        _ => None,
+    };
+    given.iter().filter_map(credit).collect()
 }

@@ -94,12 +94,13 @@ impl Queue {
     /// Who was admitted and refused. It may ask the engine, which takes some microseconds.
     ///
     /// # Errors
-    /// `EBADF`: there is no such listener.
+    /// `EBADF`: there is no such listener. `ETIMEDOUT`: the engine has not answered for half a second.
     pub fn admitted(&mut self, listener: Handle) -> Result<Admitted, Errno> {
         let listening = self.listener(listener)?;
         let mut admitted = listening.gate.counts;
+        let by_engine = listening.listener.admission_counts()?;
         admitted.by_engine = listening.listener.keeps_admission();
-        if let Some(counts) = listening.listener.admission_counts() {
+        if let Some(counts) = by_engine {
             admitted.accepts += counts.accepts;
             admitted.in_flight += counts.in_flight;
             admitted.refused_by_rate += counts.refused_by_rate;

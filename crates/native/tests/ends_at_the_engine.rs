@@ -301,6 +301,8 @@ fn what_an_engine_does_not_tell_is_not_said_to_be_nothing() {
         let _stopped = scene.engine.lock();
         let facts = scene.queue.facts(scene.handle);
         assert_eq!(facts.err(), Some(Errno::TIMEDOUT));
+        let admitted = scene.queue.admitted(scene.listener);
+        assert_eq!(admitted.err(), Some(Errno::TIMEDOUT));
         // Who asks nobody is answered.
         assert_eq!(scene.queue.is_offloaded(scene.handle), Ok(true));
     }

@@ -77,25 +77,26 @@ impl Listener {
     }
 
     /// What the engine has counted; `None` without one that counts.
-    pub fn admission_counts(&self) -> Option<AdmissionCounts> {
-        let (attachment, listener) = {
-            let state = lock(&self.core.state);
-            let (attachment, listener) = state.link.as_ref()?;
-            (Arc::clone(attachment), *listener)
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`: it does not run just now.
+    pub fn admission_counts(&self) -> Result<Option<AdmissionCounts>, Errno> {
+        let link = lock(&self.core.state).link.clone();
+        let Some((attachment, listener)) = link.filter(|(at, _)| at.speaks(POLICY_SINCE)) else {
+            return Ok(None);
         };
-        if !attachment.speaks(POLICY_SINCE) {
-            return None;
-        }
         match attachment.request(&Request::Admitted { listener }, Fds::new(), RUNS_WITHIN) {
-            Ok((Reply::Admitted(counts), _)) => Some(counts),
-            _ => None,
+            Ok((Reply::Admitted(counts), _)) => Ok(Some(counts)),
+            Err(Errno::TIMEDOUT) => Err(Errno::TIMEDOUT),
+            // What it has counted has gone with it.
+            _ => Ok(None),
         }
     }
 
     /// How many connections the engine may hand over before the program accepts one of them, at least 1:
     /// what is handed over costs no question, but no other process has it meanwhile. It is at most the
-    /// backlog.
+    /// backlog. What was handed over before stays here, whatever the number is.
     pub fn set_window(&self, connections: u32) {
-        lock(&self.core.state).window = connections.max(1);
+        lock(&self.core.state).set_window(connections.max(1));
     }
 }

@@ -65,6 +65,8 @@ pub(super) struct State {
     /// The credit given in this attachment, and how much of it was used up by accepts.
     credit: u32,
     taken: u32,
+    /// The most that it may have handed over for the credit of this attachment.
+    most: u32,
     /// The engine knows that this process has found nothing and waits.
     waits: bool,
     /// The doorbell by which alone the engine was told to ring for what it offers.
@@ -112,27 +114,43 @@ impl State {
     }
 
     fn post_credit(&mut self, starts_to_wait: bool) {
-        let window = self.window.min(self.backlog.max(1));
-        let Some((attachment, listener)) = &self.link else {
+        // Only when half is used up, so that not every accept costs a descriptor.
+        let used_up = self.credit.wrapping_sub(self.taken) <= self.bound() / 2;
+        if used_up || starts_to_wait {
+            self.post_credit_of(used_up.then(|| self.bound()), starts_to_wait);
+        }
+    }
+
+    /// How many connections may lie here at most.
+    fn bound(&self) -> u32 {
+        self.window.min(self.backlog.max(1))
+    }
+
+    /// From now on so many connections may lie here. What was given of it already is given anew.
+    pub(super) fn set_window(&mut self, connections: u32) {
+        self.window = connections;
+        if self.credit.wrapping_sub(self.taken) != self.bound() {
+            self.post_credit_of(Some(self.bound()), false);
+        }
+    }
+
+    /// Tells the engine that so many may be handed over that were not accepted, if the process waits for any; without a
+    /// number as many as it was told before.
+    fn post_credit_of(&mut self, bound: Option<u32>, starts_to_wait: bool) {
+        let Some((attachment, listener)) = self.link.as_ref().filter(|_| self.willing) else {
             return;
         };
-        if !self.willing {
-            return;
+        if let Some(bound) = bound {
+            self.credit = self.taken.wrapping_add(bound);
+            self.most = self.most.max(bound);
         }
-        // Only when half is used up, so that not every accept costs a descriptor.
-        let used_up = self.credit.wrapping_sub(self.taken) <= window / 2;
-        if used_up {
-            self.credit = self.taken.wrapping_add(window);
-        }
-        if used_up || starts_to_wait {
-            self.waits |= starts_to_wait;
-            attachment.post_surely(Submission::Credit {
-                listener: *listener,
-                total: self.credit,
-                // Another process may have been offered some that it has not accepted.
-                waits: starts_to_wait,
-            });
-        }
+        self.waits |= starts_to_wait;
+        attachment.post_surely(Submission::Credit {
+            listener: *listener,
+            total: self.credit,
+            // Another process may have been offered some that it has not accepted.
+            waits: starts_to_wait,
+        });
     }
 }
 
@@ -182,7 +200,8 @@ impl ListenerCore {
         state.is_kept =
             !state.policy.is_open() && self.tell_policy(attachment, listener, state.policy).is_ok();
         state.link = Some((Arc::clone(attachment), listener));
-        (state.credit, state.taken, state.waits, state.bell) = (0, 0, false, None);
+        (state.credit, state.taken, state.most) = (0, 0, 0);
+        (state.waits, state.bell) = (false, None);
         state.settled = false;
         state.give_credit();
         Ok(())
@@ -427,12 +446,8 @@ impl Accepts<SocketCore> for ListenerCore {
             socket.give_back();
             return Ok(());
         }
-        let most = state
-            .credit
-            .wrapping_sub(state.taken)
-            .max(state.window)
-            .max(WINDOW);
-        if state.queue.len() > 2 * most as usize {
+        // What it was given more of before may still come.
+        if state.queue.len() > 2 * state.most.max(WINDOW) as usize {
             return Err(Violation::UndefinedValue {
                 field: "connections offered",
                 value: state.queue.len() as u64,
