@@ -46,6 +46,8 @@ struct Told {
     neighbours: HashMap<IpAddr, Knowledge>,
     /// What nobody has heard yet.
     news: Vec<NetworkChange>,
+    /// Whom it was asked to look at again.
+    probed: Vec<IpAddr>,
 }
 
 impl FixedNetwork {
@@ -71,6 +73,12 @@ impl FixedNetwork {
         told.neighbours.insert(neighbour, knowledge);
         told.news
             .push(NetworkChange::Neighbour(neighbour, knowledge));
+    }
+
+    /// Whom it was asked to look at again, in that order.
+    pub fn probed(&self) -> Vec<IpAddr> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.probed.clone()
     }
 
     /// What is known of a neighbour.
@@ -126,7 +134,9 @@ impl Network for FixedNetwork {
         Some(self.known(next_hop))
     }
 
-    fn probe(&mut self, _: IpAddr, _: AsOf) -> bool {
+    fn probe(&mut self, next_hop: IpAddr, _: AsOf) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.probed.push(next_hop);
         true
     }
 

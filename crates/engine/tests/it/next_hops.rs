@@ -9,6 +9,7 @@ use engine::config::Config;
 use engine::slow::kernel::neighbours::Knowledge;
 use engine::stats::Drop;
 use netdev::sim::{LinkConfig, Toll};
+use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{Completion, ConnectBlock, Submission};
 use rustix::io::Errno;
 
@@ -171,4 +172,34 @@ fn who_answers_after_all_is_connected_to() {
     tell(&mut world, PEER, THERE);
     world.pass(std::time::Duration::from_secs(2));
     assert_eq!(heard(&mut host), (1, vec![]));
+}
+
+/// A program may have a reason to doubt a way that the kernel has not.
+#[test]
+fn who_is_doubted_is_looked_at_again_as_often_as_a_second_allows() {
+    const MOST: usize = 100;
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let way = |world: &mut World, host: &mut Host, doubted| {
+        let remote = SILENT;
+        world
+            .request(host, &Request::Way { remote, doubted }, Fds::new())
+            .0
+    };
+    let told = way(&mut world, &mut host, false);
+    assert!(matches!(told, Reply::Way(_)), "{told:?}");
+    assert!(world.worker.network().probed().is_empty());
+    for count in 1..=MOST {
+        let told = way(&mut world, &mut host, true);
+        assert!(matches!(told, Reply::Way(_)), "{told:?}");
+        assert_eq!(world.worker.network().probed(), vec![SILENT; count]);
+    }
+    let told = way(&mut world, &mut host, true);
+    let again = Errno::AGAIN.raw_os_error();
+    assert!(
+        matches!(told, Reply::Error { errno, .. } if errno == again),
+        "{told:?}"
+    );
+    assert_eq!(world.worker.network().probed().len(), MOST);
+    assert_eq!(world.worker.counters().dropped(Drop::TooManyDoubts), 1);
 }
