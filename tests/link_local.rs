@@ -1,6 +1,8 @@
 //! Link-local addresses of IPv6 on the engine: they work, and programs are told their scope.
 #![forbid(unsafe_code)]
 
+mod native_programs;
+
 use lab::outboard::{Outboard, total};
 use lab::{Side, World, tool};
 use rustix::net::sockopt;
@@ -30,12 +32,8 @@ while True:
     peer.close()
 "#;
 
-#[test]
-fn programs_learn_the_scope_of_link_local_peers() {
-    if lab::skip_without("programs_learn_the_scope_of_link_local_peers", &["python3"]) {
-        return;
-    }
-    let world = World::new().unwrap();
+/// Gives both sides their addresses; the numbers of their interfaces.
+fn linked(world: &World) -> Vec<u32> {
     let mut indices = Vec::new();
     for (side, address) in [(Side::Server, SERVER), (Side::Client, CLIENT)] {
         let (name, interface) = (world.name(side), side.interface());
@@ -54,6 +52,39 @@ fn programs_learn_the_scope_of_link_local_peers() {
                 .unwrap(),
         );
     }
+    indices
+}
+
+#[test]
+fn the_way_to_a_link_local_address_says_on_which_link() {
+    let test = "the_way_to_a_link_local_address_says_on_which_link";
+    let Some(library) = native_programs::library() else {
+        return;
+    };
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let world = World::new().unwrap();
+    linked(&world);
+    let program = native_programs::compile(&world, &library, "tests/link_local.c");
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let _engine = outboard.start_engine_with(&world, "").unwrap();
+    let said = world
+        .program(Side::Server, &program)
+        .env("OUTBOARD_SOCKET", outboard.socket())
+        .args([&CLIENT.to_string(), Side::Server.interface()])
+        .output()
+        .unwrap();
+    assert_eq!(said.trim(), "all as outboard.h says");
+}
+
+#[test]
+fn programs_learn_the_scope_of_link_local_peers() {
+    if lab::skip_without("programs_learn_the_scope_of_link_local_peers", &["python3"]) {
+        return;
+    }
+    let world = World::new().unwrap();
+    let indices = linked(&world);
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
     let _engine = outboard.start_engine_with(&world, "").unwrap();
     let mut server = outboard

@@ -70,6 +70,7 @@ fn a_program_that_dies_with_memory_in_use_leaves_nothing() {
         let mut first = connect().expect("the first");
         let mut second = connect().expect("the second");
         second.write_all(b"abc, and more").expect("data");
+        first.write_all(b"lent when it dies").expect("data");
         until("all of it", || {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             said.trim_end() == "has it all" || {

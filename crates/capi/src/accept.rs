@@ -46,6 +46,9 @@ pub struct ObAdmitted {
     refused_by_prefix: u64,
 }
 
+// As outboard.h says.
+const _: () = assert!(size_of::<ObAdmission>() == 32 && size_of::<ObAdmitted>() == 48);
+
 impl TryFrom<ObAdmission> for AdmissionPolicy {
     type Error = Errno;
     fn try_from(given: ObAdmission) -> Result<Self, Errno> {

@@ -1,7 +1,7 @@
 //! What is known of the engine, and of the way to a destination.
 
 use std::ffi::c_char;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use libc::{c_int, sockaddr, sockaddr_storage, socklen_t};
 use native::{Errno, Neighbour};
@@ -26,6 +26,10 @@ pub struct ObEngine {
     name: [c_char; 32],
     congestion: [c_char; 16],
 }
+
+// As outboard.h says.
+const _: () = assert!(size_of::<ObEngine>() == 112);
+const _: () = assert!(size_of::<ObWay>() == 272);
 
 /// `ob_way`.
 #[repr(C)]
@@ -131,8 +135,8 @@ unsafe fn way(
         // SAFETY: `out` is room for a way, whose bytes may be anything. All of it is written.
         unsafe {
             out.write_bytes(0, 1);
-            write_address(&raw mut (*out).next_hop, (way.next_hop, 0).into())?;
-            write_address(&raw mut (*out).source, (way.source, 0).into())?;
+            write_address(&raw mut (*out).next_hop, on_link(context, way.next_hop)?)?;
+            write_address(&raw mut (*out).source, on_link(context, way.source)?)?;
             (*out).state = match way.neighbour {
                 Neighbour::Unknown => 0,
                 Neighbour::Reachable => 1,
@@ -144,6 +148,17 @@ unsafe fn way(
         }
         Ok(())
     }))
+}
+
+/// An address of the engine's as a program can use it: one that holds on a link alone is nobody's without it.
+fn on_link(context: &ObContext, address: IpAddr) -> Result<SocketAddr, Errno> {
+    match address {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            let interface = context.0.engine()?.unwrap_or_default().interface;
+            Ok(SocketAddrV6::new(v6, 0, 0, interface).into())
+        }
+        _ => Ok((address, 0).into()),
+    }
 }
 
 /// Writes an address.

@@ -33,6 +33,9 @@ pub struct ObInfo {
     why_not: [c_char; 96],
 }
 
+// As outboard.h says.
+const _: () = assert!(size_of::<ObInfo>() == 160 && size_of::<ObSetting>() == 8);
+
 impl TryFrom<ObSetting> for Setting {
     type Error = Errno;
     fn try_from(ObSetting { option, value }: ObSetting) -> Result<Self, Errno> {

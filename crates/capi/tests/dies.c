@@ -74,6 +74,10 @@ int main(int count, char **words)
         EXPECT(1, ob_wait(queue, &event, 1, 60000));
     EXPECT(1, result);
     EXPECT(0, ob_release(queue, span.id));
+    /* One view stays lent. */
+    while ((result = ob_view(queue, first, 3, &span)) == -EAGAIN)
+        EXPECT(1, ob_wait(queue, &event, 1, 60000));
+    EXPECT(1, result);
     EXPECT(0, ob_post(queue, second, other, 0, 1000, 3));
     EXPECT(0, ob_post(queue, second, other, 1000, 50000, 4));
     EXPECT(0, ob_room(queue, second, 5000, &room));

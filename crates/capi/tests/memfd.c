@@ -227,6 +227,22 @@ int main(int count, char **words)
     EXPECT(0, memcmp(whole + FROM + 500, other, 2000));
     until_sent(2);
 
+    /* What the engine fills comes first: no other buffer is behind it. */
+    placed = 0;
+    EXPECT(0, ob_post(queue, connection, ordinary, 0, 500, 9));
+    EXPECT(offloaded ? -EBUSY : 0, ob_post(queue, connection, memory, 0, 500, 9));
+    EXPECT(1000, ob_send_registered(queue, connection, beside, 1000, 1000, OB_ASYNC, 7));
+    for (at = 0; placed < (offloaded ? 500 : 1000); at++) {
+        EXPECT(1, at < 60);
+        look(1000);
+    }
+    until_sent(3);
+    if (offloaded)
+        receive(connection, other + 1500, 500);
+    else
+        EXPECT(0, memcmp(bytes, other + 1500, 500));
+    EXPECT(0, memcmp(ob_memory_data(ordinary), other + 1000, 500));
+
     EXPECT(0, ob_unregister(ordinary));
     EXPECT(0, ob_unregister(beside));
     EXPECT(0, ob_unregister(memory));

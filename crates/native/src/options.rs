@@ -139,3 +139,54 @@ impl Setting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What it was told.
+    #[derive(Default)]
+    struct Told(Vec<(OptionKind, u32)>, Option<u64>);
+
+    impl Engine for &mut Told {
+        fn option(&mut self, option: OptionKind, value: u32) -> Result<(), Errno> {
+            self.0.push((option, value));
+            Ok(())
+        }
+        fn send_buffer(&mut self, bytes: u64) {
+            self.1 = Some(bytes);
+        }
+    }
+
+    /// What they are at the kernel its sockets say: `options.c` of the C interface.
+    #[test]
+    fn the_engine_is_told_of_the_option_that_was_set() {
+        let cases = [
+            (Setting::NoDelay(true), OptionKind::NoDelay, 1),
+            (Setting::NoDelay(false), OptionKind::NoDelay, 0),
+            (Setting::Cork(true), OptionKind::Cork, 1),
+            (Setting::QuickAck(true), OptionKind::QuickAck, 1),
+            (Setting::KeepAlive(true), OptionKind::KeepAlive, 1),
+            (Setting::KeepIdle(5), OptionKind::KeepIdle, 5),
+            (Setting::KeepInterval(6), OptionKind::KeepInterval, 6),
+            (Setting::KeepCount(7), OptionKind::KeepCount, 7),
+            (Setting::UserTimeout(8), OptionKind::UserTimeout, 8),
+            (Setting::ReceiveBuffer(9), OptionKind::ReceiveBuffer, 9),
+            // The engine's is the seconds and one more, or none.
+            (Setting::ResetOnClose(true), OptionKind::Linger, 1),
+            (Setting::ResetOnClose(false), OptionKind::Linger, 0),
+        ];
+        for (setting, option, value) in cases {
+            let mut told = Told::default();
+            assert_eq!(setting.on_engine(&mut told), Ok(()));
+            assert_eq!(
+                (told.0, told.1),
+                (vec![(option, value)], None),
+                "{setting:?}"
+            );
+        }
+        let mut told = Told::default();
+        assert_eq!(Setting::SendBuffer(10).on_engine(&mut told), Ok(()));
+        assert_eq!((told.0, told.1), (vec![], Some(10)));
+    }
+}
