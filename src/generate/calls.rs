@@ -339,4 +339,24 @@ mod tests {
         }
         assert!(of_calls.count() > 60);
     }
+
+    /// Those that return nothing, or what cannot fail; and those that only a mistake of the program's own makes fail.
+    const DO_NOT_FAIL: &str =
+        "ob_detach ob_is_attached ob_queue_free ob_memory_data ob_memory_len ob_file_is_offloaded
+        ob_unregister_file ob_wake ob_queue_fd ob_disarm ob_version";
+
+    #[test]
+    fn every_call_of_ours_that_can_fail_says_with_what() {
+        let pages = pages().unwrap();
+        let silent = |(name, page): &(String, String)| {
+            let call = name
+                .strip_suffix(".3")
+                .filter(|call| call.starts_with("ob_"));
+            call.filter(|_| !page.contains(".SH ERRORS\n"))
+                .map(str::to_owned)
+        };
+        let mut silent: Vec<_> = pages.iter().filter_map(silent).collect();
+        silent.retain(|call| !DO_NOT_FAIL.split_whitespace().any(|other| other == call));
+        assert!(silent.is_empty(), "{silent:?}");
+    }
 }

@@ -32,6 +32,10 @@ use uploads::Uploads;
 ///
 /// SIGTERM and SIGINT stop it: nobody new is accepted, and what has been asked for is still
 /// answered. A second signal ends it at once.
+///
+/// On the engine files of ext4, XFS, Btrfs, F2FS and EROFS do not pass through this process: the engine reads
+/// them as they leave. On other file systems, and for clients that the kernel serves, it reads them, or
+/// the kernel does (sendfile).
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  outboard serve ./site -L :8080 --list")]
 pub struct Args {

@@ -12,9 +12,10 @@
  * it. Nothing here may be called from a signal handler.
  *
  * Forks: the child must not use what its parent made, and makes a context of its own. It may free its parent's
- * queues and contexts (ob_queue_free, ob_detach) in which no call of another thread was under way at the fork. That
- * ends nothing of its parent's. Before it has, or has become another program, what its parent has at the kernel is
- * open in the child, too: a connection that the parent closes does not end, and the port of a listener stays taken.
+ * queues (ob_queue_free), and then the context (ob_detach), if no call of another thread was under way at the fork in
+ * any queue of that context, or with it; otherwise what is freed may be locked for ever. That ends nothing of its
+ * parent's. Before it has, or has become another program, what its parent has at the kernel is open in the child, too:
+ * a connection that the parent closes does not end, and the port of a listener stays taken.
  */
 #ifndef OUTBOARD_H
 #define OUTBOARD_H
@@ -242,19 +243,22 @@ int ob_is_attached(const ob_context *context);
 int ob_why_detached(const ob_context *context);
 
 /* Whether a connection to this address would be the engine's: 1, or 0 with the reason in `why`
- * (`size` bytes with the final 0; may be NULL). -ENETUNREACH and the like: there is no way. Whether the engine
- * listens for a listener, and why not, ob_get_info says.
+ * (`size` bytes with the final 0; may be NULL). Whether the engine listens for a listener, and why not, ob_get_info
+ * says.
+ * -ENETUNREACH, -EHOSTUNREACH, -EACCES, -EINVAL: there is no way, or a route that forbids it.
  * Threads: any, several at once in a context. */
 int ob_can_offload(const ob_context *context, const struct sockaddr *address, socklen_t len,
                    char *why, size_t size);
 
 /* What is known of the engine. It asks, which takes some microseconds. Without an engine, and with
- * OB_KERNEL, all is 0.
+ * OB_KERNEL, all is 0. -ETIMEDOUT: it has not answered for half a second.
  * Threads: any, several at once in a context. */
 int ob_ctl(const ob_context *context, ob_engine *out);
 
 /* The way to an address, as the engine knows it. -ENOTCONN: there is no engine. -EOPNOTSUPP: it is not the
- * engine's way, or the engine is of an earlier version. -ENETUNREACH and the like: there is no way.
+ * engine's way, or the engine is of an earlier version. -ENETUNREACH, -EHOSTUNREACH, -EACCES,
+ * -EINVAL: there is no way, or a route that forbids it.
+ * -ETIMEDOUT: the engine has not answered for half a second.
  * Threads: any, several at once in a context. */
 int ob_neigh(const ob_context *context, const struct sockaddr *address, socklen_t len, ob_way *out);
 
@@ -277,8 +281,9 @@ int ob_queue_new(const ob_context *context, ob_queue **out);
 void ob_queue_free(ob_queue *queue);
 
 /* Listens on an address with room for `backlog` connections that were not accepted; SO_REUSEADDR is
- * set. Errors are those of bind(2) and listen(2); of an OB_ENGINE context also the engine's. What the engine
- * refuses otherwise, such as an address of another interface, the kernel serves alone: ob_get_info says why.
+ * set. What the engine refuses, such as an address of another interface, the kernel serves alone: ob_get_info says
+ * why; of an OB_ENGINE context the engine's refusal is an error.
+ * -EADDRINUSE, -EADDRNOTAVAIL, -EACCES: as of bind(2). Otherwise errors of listen(2).
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_listen(ob_queue *queue, const struct sockaddr *address, socklen_t len, unsigned backlog,
               uint64_t cookie, ob_handle *out);
@@ -304,11 +309,13 @@ int ob_accept_with(ob_queue *queue, ob_handle listener, const ob_setting *settin
  * kernel's, so that of both together there may be more, by as many as are the kernel's. Connections count
  * at the engine until both directions have ended, at the library until they are closed; what is there
  * already does not count. Prefixes are counted in a table of fixed size, so that two may share what one may
- * have. Of the processes that accept from one listener the last word counts. A policy without limits is none. -EINVAL: `unused` is not 0.
+ * have. Of the processes that accept from one listener the last word counts. A policy without limits is none.
+ * -EINVAL: `unused` is not 0, or `reset` neither 0 nor 1.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_set_admission(ob_queue *queue, ob_handle listener, const ob_admission *policy);
 
 /* Who was admitted and refused by a listener. It may ask the engine, which takes some microseconds.
+ * -ETIMEDOUT: the engine has not answered for half a second, so that what it has counted is not known.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_get_admitted(ob_queue *queue, ob_handle listener, ob_admitted *out);
 
@@ -325,7 +332,7 @@ int ob_connect_from(ob_queue *queue, const struct sockaddr *local, socklen_t loc
                     const struct sockaddr *remote, socklen_t len, const ob_setting *settings,
                     size_t count, uint64_t cookie, ob_handle *out);
 
-/* Ends directions as shutdown(2): SHUT_RD, SHUT_WR or SHUT_RDWR. -ENOTCONN: it is over, or not
+/* Ends directions as shutdown(2): SHUT_RD, SHUT_WR or SHUT_RDWR. -EINVAL: it is none of them. -ENOTCONN: it is over, or not
  * open. -EAGAIN: what was committed before has not left yet; OB_ROOM says when it has.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_shutdown(ob_queue *queue, ob_handle handle, int how);
@@ -336,7 +343,7 @@ int ob_shutdown(ob_queue *queue, ob_handle handle, int how);
  * long as OB_USER_TIMEOUT says). Asynchronous sends do not come back any more, and the
  * connection's views and rooms are void. No later ob_wait or ob_poll
  * gives an event of it; the events that the last one gave may have some left, so what their cookies point to
- * is freed when all of those have been looked at.
+ * is freed when all of those have been looked at. -EBADF: it is closed already.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_close(ob_queue *queue, ob_handle handle);
 
@@ -352,7 +359,8 @@ int ob_set(ob_queue *queue, ob_handle handle, uint32_t option, uint32_t value);
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_get_info(ob_queue *queue, ob_handle handle, ob_info *out);
 
-/* This end's and the other end's address, as getsockname(2) and getpeername(2) give them.
+/* This end's and the other end's address, as getsockname(2) and getpeername(2) give them. -ENOTCONN: there is no
+ * other end.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_local(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen_t *len);
 int ob_peer(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen_t *len);
@@ -418,6 +426,7 @@ void ob_unregister_file(ob_file *file);
  * -EAGAIN: there is no room; OB_ROOM tells when there is. On the engine that is when a third of the send buffer is
  * free; until then sends are refused, and what of earlier ones has come back is told with OB_ROOM, or 50 ms later
  * at the latest. -EBUSY: a room of the connection is lent.
+ * -EINVAL: there is no such flag, or OB_LEFT stands without OB_ASYNC.
  * -ENOTCONN: it is still being opened. -EPIPE: this end is closed, or the connection over. Otherwise what
  * ended the connection, once, so that the errors of earlier sends are told. */
 
@@ -448,23 +457,25 @@ ssize_t ob_sendv_registered(ob_queue *queue, ob_handle handle, const ob_piece *p
 ssize_t ob_send_registered_file(ob_queue *queue, ob_handle handle, const ob_file *file,
                                 uint64_t offset, size_t len, unsigned flags, uint64_t cookie);
 
-/* Sends from a file, from `offset` on. 0: the end of the file.
+/* Sends from a file, from `offset` on. 0: the end of the file. -EBADF: it is not open for reading. Otherwise also
+ * errors of read(2).
  * Threads: any, one at a time in a queue (-EBUSY). */
 ssize_t ob_send_file(ob_queue *queue, ob_handle handle, int fd, uint64_t offset, size_t len,
                      unsigned flags, uint64_t cookie);
 
 /* Lends up to `want` bytes (at most 64 KiB) to be filled in place. Until it is committed or given back
- * nothing else can be sent on the connection, and no second room is lent: that is -EBUSY. Errors as for
- * ob_send.
+ * nothing else can be sent on the connection, and no second room is lent. -EBUSY: a room of it is lent already.
+ * Otherwise errors as for ob_send.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_room(ob_queue *queue, ob_handle handle, size_t want, ob_span *out);
 
 /* Sends the first `len` bytes of a room, all of them. Errors as for ob_send, and -EAGAIN: the room stays
- * lent, and is to be committed later; any other result ends it.
+ * lent, and is to be committed later; any other result ends it. -EINVAL: there is no such room in this queue, or it
+ * is shorter.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_commit(ob_queue *queue, uint64_t room, size_t len, unsigned flags, uint64_t cookie);
 
-/* Gives a room back without sending.
+/* Gives a room back without sending. -EINVAL: there is no such room in this queue.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_abandon(ob_queue *queue, uint64_t room);
 
@@ -479,12 +490,12 @@ ssize_t ob_recv(ob_queue *queue, ob_handle handle, void *data, size_t len, unsig
 
 /* Shows the next stretch of what has come, at most `limit` bytes: 1, or 0 at the end of the stream.
  * The peer cannot send what is not released. On the kernel that is so because no more is lent than the receive
- * buffer has: beyond that it is -EAGAIN, and OB_RECEIVE tells when some was released. Otherwise errors as for
- * ob_recv.
+ * buffer has: beyond that it is -EAGAIN, and OB_RECEIVE tells when some was released. -EINVAL: `limit` is 0.
+ * Otherwise errors as for ob_recv.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_view(ob_queue *queue, ob_handle handle, size_t limit, ob_span *out);
 
-/* Gives a view back; views come back in any order.
+/* Gives a view back; views come back in any order. -EINVAL: there is no such view in this queue.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_release(ob_queue *queue, uint64_t view);
 
@@ -495,7 +506,8 @@ int ob_release(ob_queue *queue, uint64_t view);
  * While a buffer waits for bytes nothing is received otherwise. A closed connection's buffers do not come
  * back by an event; their memory can be given back when ob_unregister says so. To use it again before, end the
  * connection by ob_shutdown, and close it when OB_FILLED has come.
- * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released. -ENOBUFS: the
+ * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released; or the engine fills a
+ * buffer of its own memory, and this one is of a file (ob_register_memfd): post it when that has come back. -ENOBUFS: the
  * connection has 64. -ENOTCONN: it is still being opened. To one that is over what is left comes, and OB_FILLED.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_post(ob_queue *queue, ob_handle handle, const ob_memory *memory, size_t offset, size_t len,
@@ -504,7 +516,8 @@ int ob_post(ob_queue *queue, ob_handle handle, const ob_memory *memory, size_t o
 /* --- completion ------------------------------------------------------------------------------ */
 
 /* Takes what has happened: at most `most` events; the count is returned. ob_poll never waits.
- * ob_wait waits up to `milliseconds` (negative: without end) until there is one. -EINTR: a signal came.
+ * ob_wait waits up to `milliseconds` (negative: without end) until there is one. -EINVAL: `most` is not above 0.
+ * -EINTR: a signal came.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_poll(ob_queue *queue, ob_event *events, int most);
 int ob_wait(ob_queue *queue, ob_event *events, int most, int milliseconds);
@@ -514,13 +527,15 @@ int ob_wait(ob_queue *queue, ob_event *events, int most, int milliseconds);
 int ob_wake(const ob_queue *queue);
 
 /* Watches a descriptor of the program's own for EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP and EPOLLET.
- * The queue keeps a duplicate; ob_close ends it.
+ * The queue keeps a duplicate; ob_close ends it. -EINVAL: another bit is set. -EBADF: the descriptor is not open.
+ * -EPERM: it cannot be waited for, as a file. -EMFILE, -ENFILE: there are no more descriptors.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_watch(ob_queue *queue, int fd, uint32_t events, uint64_t cookie, ob_handle *out);
 
 /* Lets a loop of the program's own wait: for the descriptor (EPOLLIN), between ob_arm and ob_disarm.
  * ob_arm returns how many milliseconds the loop may wait at most (-1: as long as it likes, 0:
- * something has happened already) or a negative error below -1. The order is: ob_arm, wait if it says
+ * something has happened already) or a negative error below -1. -ENOMEM, -ENOSPC: the kernel
+ * cannot change what it waits for. The order is: ob_arm, wait if it says
  * so, ob_disarm, ob_poll. Nothing that happens in between is lost.
  * Threads: any; ob_queue_fd at any time until ob_queue_free is called, the others one at a time in a queue
  * (-EBUSY). */
