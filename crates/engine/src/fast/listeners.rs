@@ -114,6 +114,8 @@ pub struct Listener {
     /// The cookies of the kernel's sockets that were shown for it and, as far as is known, listen: while
     /// none does, its port is nobody's here.
     pub proofs: Vec<u64>,
+    /// The user whose they are.
+    pub owner: u32,
     /// No willing member has memory for what the connection that waits longest has received.
     pub lacks_memory: bool,
     /// Nobody accepts from it since, and its clients wait for whoever comes to have the kernel's socket.
@@ -144,6 +146,7 @@ impl Listener {
             mixed_since: 0,
             asked: false,
             proofs: Vec::new(),
+            owner: uid,
             lacks_memory: false,
             left: None,
         }

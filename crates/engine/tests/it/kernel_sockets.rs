@@ -1,5 +1,6 @@
 //! What the kernel has on a port of the engine's: connections, and the sockets that were shown for it.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use crate::world::{Host, World};
@@ -9,6 +10,8 @@ use engine::slow::desk::ReadLoads;
 use netdev::steering::Load;
 use queue_pair::Submission;
 use queue_pair::control::{Fds, Reply, Request};
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 use tcp::Failure;
 
 fn how(world: &World) -> Steered {
@@ -25,7 +28,7 @@ fn set_connections(world: &World, port: u16, count: usize) {
 
 /// A port that is free for now.
 fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
     listener.local_addr().expect("bound").port()
 }
 
@@ -384,4 +387,81 @@ fn a_listener_goes_with_its_last_proof() {
     host.collect();
     assert_eq!((host.accepted().len(), other.accepted().len()), (0, 1));
     assert!(world.peer.conns[&client].update.failed.is_none());
+}
+
+/// A socket of this user's that listens there, which only root can make.
+fn socket_as(uid: u32, port: u16) -> TcpListener {
+    // Whose a socket is, the kernel notes as it is made; and user ids are a thread's.
+    let made = std::thread::spawn(move || {
+        let uid = Uid::from_raw(uid);
+        set_thread_res_uid(uid, uid, uid).expect("root may");
+        TcpListener::bind(("0.0.0.0", port)).expect("a port")
+    });
+    made.join().expect("no panic")
+}
+
+/// A host listens by this socket, and is willing to be handed connections.
+fn listen_by(world: &mut World, host: &mut Host, kernel: TcpListener) {
+    let request = Request::Listen {
+        addr: kernel.local_addr().expect("bound"),
+        v6only: false,
+        backlog: 128,
+        pinned: false,
+    };
+    let shown = kernel.try_clone().expect("descriptors").into();
+    host.kernel.push(kernel);
+    let fds = [shown].into_iter().collect();
+    let (reply, _) = world.request(host, &request, fds);
+    let Reply::Listening { listener } = reply else {
+        panic!("{reply:?}");
+    };
+    host.submit(Submission::Credit {
+        listener,
+        total: 64,
+        waits: true,
+    });
+}
+
+#[test]
+fn a_port_that_another_user_has_bound_since_is_that_ones() {
+    const PORT: u16 = 20_811;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root makes sockets of other users");
+        return;
+    }
+    // Whether the kernel says which sockets listen.
+    for told in [true, false] {
+        let mut world = World::new();
+        let (mut host, mut other) = (world.attach_as(1000), world.attach_as(1001));
+        let known = |world: &World, kernel: &TcpListener| {
+            if told {
+                let cookie = netdev::syscalls::socket_cookie(kernel).expect("a cookie");
+                tell(world, &[cookie]);
+            }
+        };
+        let kernel = socket_as(1000, PORT);
+        known(&world, &kernel);
+        listen_by(&mut world, &mut host, kernel);
+        let client = world.peer.connect(world.now, PORT);
+        world.settle();
+        host.collect_and_accept();
+        assert_eq!(host.accepted().len(), 1);
+        // It stays, without its socket.
+        host.kernel.clear();
+        let kernel = socket_as(1001, PORT);
+        known(&world, &kernel);
+        listen_by(&mut world, &mut other, kernel);
+        for _ in 0..4 {
+            world.peer.connect(world.now, PORT);
+            world.settle();
+        }
+        host.collect();
+        other.collect();
+        let accepted = (host.accepted().len(), other.accepted().len());
+        assert_eq!(accepted, (1, 4), "told: {told}");
+        world.peer.send(world.now, client, b"still");
+        world.settle();
+        host.collect();
+        assert_eq!(host.received(host.accepted()[0]), b"still");
+    }
 }

@@ -106,6 +106,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 proof: Proof {
                     v6_only: listener.v6_only,
                     cookie: *listener.proofs.first()?,
+                    owner: listener.owner,
                     chosen: listener.chosen,
                 },
                 backlog: listener.backlog,
@@ -123,6 +124,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         Proof {
             v6_only,
             cookie,
+            owner,
             chosen,
         }: Proof,
         backlog: u32,
@@ -144,8 +146,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         let backlog = backlog.min(self.config.limits.accept_backlog);
         if let Some(listener) = self.listeners.on(local) {
             let number = listener.number;
-            // Who shows another socket shares the port with who is there, or has taken it over.
-            if listener.proofs.is_empty() {
+            // Who shows another socket shares the port with who is there, or has taken it over. Another user's it
+            // cannot share, whether or not it is known by now that the other one listens no longer.
+            let shares = listener.owner == owner || listener.proofs.contains(&cookie);
+            if listener.proofs.is_empty() || !shares {
                 tracing::warn!(%local, "taken over from a program that listens there no longer");
                 self.remove_listener(number);
             }
@@ -191,6 +195,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             ListenError::BadAddress => Errno::INVAL,
         })?;
         let mut listener = Listener::new(id, uid, local, v6_only, backlog);
+        listener.owner = owner;
         listener.prove(cookie);
         listener.chosen = chosen;
         if !self.netfilter.admits_listener(local) || self.sharing.users.is_beyond(uid) {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use netdev::syscalls::{bound_interface, netns_cookie, socket_cookie, socket_option_bytes};
+use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     ipv6_v6only, socket_acceptconn, socket_domain, socket_protocol, socket_type,
@@ -22,6 +23,8 @@ pub struct Proof {
     pub v6_only: bool,
     /// Its cookie (SO_COOKIE): the proof holds for as long as this socket listens.
     pub cookie: u64,
+    /// The user whose it is: sockets of two users never listen at one place.
+    pub owner: u32,
     /// What its program has set on it.
     pub chosen: Chosen,
 }
@@ -104,6 +107,7 @@ pub fn prove_listener(
     Ok(Proof {
         v6_only: domain == AddressFamily::INET6 && ipv6_v6only(socket)?,
         cookie: socket_cookie(socket).map_err(unusable)?,
+        owner: fstat(socket)?.st_uid,
         chosen: Chosen {
             max_segment: max_segment(socket),
             fast_open: fast_open(socket),
@@ -230,6 +234,7 @@ mod tests {
         let proof = Proof {
             v6_only: false,
             cookie,
+            owner: rustix::process::geteuid().as_raw(),
             chosen: Chosen::default(),
         };
         assert_eq!(prove(local, own_namespace()), Ok(proof));

@@ -421,6 +421,7 @@ fn a_child_with_listeners_alone_goes_to_the_worker_that_has_fewer() {
         proof: Proof {
             v6_only: false,
             cookie: 7,
+            owner: 0,
             chosen: Chosen::default(),
         },
         backlog: 8,
