@@ -27,6 +27,7 @@ mod neighbours_that_lie;
 mod next_hops;
 mod opening;
 mod ordering;
+mod outside;
 mod posted;
 mod pressure;
 mod reclaim;
