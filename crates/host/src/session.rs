@@ -459,6 +459,11 @@ impl SessionCore {
     pub(crate) fn say_farewell(self: &Arc<Self>, farewell: Farewell) {
         let said = {
             let mut link = lock(&self.link);
+            if !self.is_heir() {
+                // What is its parent's is not closed by that. The engine hears of the parent's end from now on.
+                link.inheritance = None;
+                return;
+            }
             link.inheritance.as_mut().is_none_or(|it| it.say(farewell))
         };
         if said {
@@ -489,7 +494,7 @@ impl SessionCore {
 
     /// See [`Session::pump`].
     pub(crate) fn pump(self: &Arc<Self>) {
-        if self.is_heir.load(Ordering::Relaxed) {
+        if self.is_heir() {
             self.attachment();
         }
         if let Some(attachment) = self.present() {
@@ -504,7 +509,7 @@ impl SessionCore {
 
     /// Whether an engine that is away is worth waking up for.
     pub(crate) fn expects_engine(&self) -> bool {
-        !self.is_heir.load(Ordering::Relaxed) && self.may_have_engine()
+        !self.is_heir() && self.may_have_engine()
     }
 
     /// Whether there can be one: without a path there cannot.
@@ -522,9 +527,13 @@ impl SessionCore {
         lock(&self.idle).push(means);
     }
 
-    /// Whether this process is the child of a fork and has not attached.
+    /// Whether this process is the child of a fork and has not attached. A child of such a one that nobody was told of
+    /// is none: it would use up, and close, what is the other's.
     pub(crate) fn is_heir(&self) -> bool {
-        self.is_heir.load(Ordering::Relaxed)
+        self.is_heir.load(Ordering::Relaxed) && {
+            let parents = lock(&self.current);
+            parents.as_ref().is_some_and(|parents| parents.is_heirs())
+        }
     }
 
     /// Differs between a process and the children that it forks.

@@ -301,6 +301,13 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// This process is the child of the one that attached.
     pub(crate) fn leave_to_parent(&self) {
         self.state.store(PARENTS, Ordering::Relaxed);
+        self.born_here.inherit();
+    }
+
+    /// Whether this process is the one that was left without, and no child that it has made without anybody being
+    /// told.
+    pub(crate) fn is_heirs(&self) -> bool {
+        self.born_here.is_heirs()
     }
 
     /// The engine is gone, or has said what cannot be. Only marks the attachment, since the caller

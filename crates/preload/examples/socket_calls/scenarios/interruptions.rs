@@ -424,14 +424,9 @@ pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
             .note(format_args!("{name}: {status}, the agent got {got}"));
     }
     // A child of which nobody could be told: it may not have the connection, but it lives.
-    let child: i64;
     // SAFETY: a fork: the child makes a few calls and ends.
     unsafe {
-        std::arch::asm!(
-            "syscall",
-            inlateout("rax") libc::SYS_fork => child,
-            lateout("rcx") _, lateout("r11") _,
-        );
+        let child = fork_by_hand();
         if child == 0 {
             let mut byte = 0u8;
             libc::send(fd, c"x".as_ptr().cast(), 0, libc::MSG_NOSIGNAL);
@@ -446,4 +441,40 @@ pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.send(fd, "parent", 0);
     let got = stage.agent.tell("receive 6");
     stage.transcript.note(got);
+    // One made by a child that has used nothing yet: what it closes stays that child's.
+    // SAFETY: forks: the children make a few calls and end.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let grandchild = fork_by_hand();
+            if grandchild == 0 {
+                libc::close(fd);
+                libc::_exit(0);
+            }
+            libc::waitpid(grandchild as c_int, std::ptr::null_mut(), 0);
+            let said = libc::send(fd, c"heir".as_ptr().cast(), 4, libc::MSG_NOSIGNAL);
+            libc::_exit(i32::from(said != 4));
+        }
+        let mut status = 0;
+        libc::waitpid(child, &raw mut status, 0);
+        stage.transcript.note(format_args!("an heir: {status}"));
+        if status == 0 {
+            let got = stage.agent.tell("receive 4");
+            stage.transcript.note(got);
+        }
+    }
+}
+
+/// A fork of which nobody is told.
+unsafe fn fork_by_hand() -> i64 {
+    let child: i64;
+    // SAFETY: as the caller says.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_fork => child,
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    child
 }
