@@ -314,14 +314,22 @@ fn is_at(row: &Value, port: u16, is_such: impl Fn(u64) -> bool) -> bool {
         && row["pid"].as_u64().is_none_or(is_such)
 }
 
-/// Whether there is a process of that number.
+/// Whether there is a process of that number which has not ended: it keeps its number until it is waited for.
 fn runs(process: u64) -> bool {
-    Path::new("/proc").join(process.to_string()).exists()
+    let file = format!("/proc/{process}/stat");
+    let stat = std::fs::read_to_string(file).unwrap_or_default();
+    // What it is called is between parentheses, and may have some, too.
+    let state = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| !"ZX".contains(state))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Counter, Spread, is_at, runs};
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
     use serde_json::json;
 
     fn spread(longest: f64, counts: [u64; 3]) -> Spread {
@@ -359,16 +367,21 @@ mod tests {
 
     #[test]
     fn a_listener_of_a_program_that_has_ended_is_not_its_successors() {
-        let gone = std::process::Command::new("true")
-            .spawn()
-            .and_then(|mut child| {
-                child.wait()?;
-                Ok(child.id())
-            });
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        let info = waitid(
+            WaitId::Pid(Pid::from_child(&gone)),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        );
+        assert!(info.unwrap().is_some());
         let of = |pid: u32| json!({"state": "LISTEN", "local": "0.0.0.0:80", "pid": pid});
         assert!(is_at(&of(std::process::id()), 80, runs));
         assert!(!is_at(&of(std::process::id()), 8080, runs));
-        assert!(!is_at(&of(gone.unwrap()), 80, runs));
+        assert!(
+            !is_at(&of(gone.id()), 80, runs),
+            "it has not been waited for"
+        );
+        gone.wait().unwrap();
+        assert!(!is_at(&of(gone.id()), 80, runs));
         let open = json!({"state": "ESTAB", "local": "0.0.0.0:80", "pid": 1});
         assert!(!is_at(&open, 80, runs));
     }
