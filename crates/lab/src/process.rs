@@ -2,10 +2,12 @@
 
 use crate::{namespace, tool};
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid,
+};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -153,8 +155,11 @@ impl Program {
     }
 }
 
-/// A running program. Dropping it ends it, and all that it has started in its group: it is killed, or asked first if
-/// it [ends by](Program::ends_by) a signal.
+/// A program that was started. Dropping it ends it, and all that it has started in its group, also where it has ended
+/// itself by then: they are killed, or it is asked first if it [ends by](Program::ends_by) a signal.
+///
+/// Until then nobody takes its end from the kernel. So its number, and that of its group, are nobody else's as long
+/// as this is there: numbers come again soon, and a signal would go to whoever has got it.
 pub struct Process {
     name: String,
     child: Child,
@@ -168,9 +173,16 @@ impl Process {
         self.child.id()
     }
 
+    fn pid(&self) -> Result<Pid> {
+        Pid::from_raw(self.id().cast_signed()).context("no process id")
+    }
+
     /// Whether it still runs; how it ended, if not.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        Ok(self.child.try_wait()?)
+        let only_looks = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let found = waitid(WaitId::Pid(self.pid()?), only_looks);
+        let found = found.with_context(|| format!("cannot look after {}", self.name))?;
+        Ok(found.as_ref().map(status))
     }
 
     /// Waits until `ready` says so; an error, which quotes the log, if it ends before that or if
@@ -189,10 +201,9 @@ impl Process {
         Ok(())
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. Where it has ended, that does nothing.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        let pid = Pid::from_raw(self.id().cast_signed()).context("no process id")?;
-        kill_process(pid, signal).with_context(|| format!("cannot signal {}", self.name))
+        kill_process(self.pid()?, signal).with_context(|| format!("cannot signal {}", self.name))
     }
 
     /// Asks it to end and waits for that; kills it when `limit` passes.
@@ -206,10 +217,10 @@ impl Process {
         self.wait(limit)
     }
 
-    /// Kills it at once, and nothing that it has started.
+    /// Kills it at once, and then what it has started: that finds out only that it is gone.
     pub fn kill(mut self) -> Result<ExitStatus> {
         self.child.kill()?;
-        Ok(self.child.wait()?)
+        self.wait(ENDING)
     }
 
     /// Waits for its end; kills it when `limit` passes, which is an error.
@@ -220,21 +231,21 @@ impl Process {
                 return Ok(status);
             }
             if started.elapsed() > limit {
-                self.kill_all();
+                self.kill_group();
                 bail!("{} did not end within {limit:?}{}", self.name, self.said());
             }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// Kills it and all of its group. Nobody has waited for it yet, so that the group's number is its own.
-    fn kill_all(&mut self) {
-        if let Some(group) = Pid::from_raw(self.id().cast_signed()) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        // It may have left its group. If it has ended, there is nothing to kill, and that is well.
+    /// Kills it and all of its group, whoever is left of that.
+    fn kill_group(&mut self) {
+        // Nobody there is left to kill, where that fails.
+        let _ = self
+            .pid()
+            .map(|group| kill_process_group(group, Signal::KILL));
+        // It may have left its group.
         let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 
     /// What it printed so far, if that goes to a log.
@@ -265,10 +276,23 @@ impl Drop for Process {
             // Whoever does not end by it is killed.
             let _ = self.end(ENDING);
         }
-        if matches!(self.ended(), Ok(None)) {
-            self.kill_all();
-        }
+        self.kill_group();
+        // Only now: by this its number, and its group's, are free for others.
+        let _ = self.child.wait();
     }
+}
+
+/// How a program has ended, in the form in which the library has it (wait(2)).
+fn status(found: &WaitIdStatus) -> ExitStatus {
+    const DUMPED: i32 = 0x80;
+    let by_signal = found
+        .terminating_signal()
+        .map(|signal| match found.dumped() {
+            true => signal | DUMPED,
+            false => signal,
+        });
+    let code = found.exit_status().unwrap_or_default();
+    ExitStatus::from_raw(by_signal.unwrap_or(code << 8))
 }
 
 #[cfg(test)]
@@ -304,22 +328,71 @@ mod tests {
         true
     }
 
+    /// The number that a program writes into a file as soon as it can.
+    fn written(file: &Path) -> String {
+        let read = || std::fs::read_to_string(file).unwrap_or_default();
+        assert!(within_a_minute(|| read().ends_with('\n')));
+        read().trim().to_owned()
+    }
+
+    /// Whether a process is no more; somebody may have to wait for it yet.
+    fn is_gone(number: &str) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{number}/stat"));
+        state.map_or(true, |text| text.contains(") Z "))
+    }
+
     /// A server's worker would keep its port.
     #[test]
     fn what_a_program_has_started_ends_with_it() {
         let file = free("started");
-        let line = "sleep 600 & echo $! >\"$0\"; wait";
+        let line = "sleep 120 & echo $! >\"$0\"; wait";
         let program = Program::new("sh").args(["-c", line]).arg(&file);
         let program = program.start().unwrap();
-        let read = || std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(within_a_minute(|| read().ends_with('\n')));
-        let state = format!("/proc/{}/stat", read().trim());
+        let started = written(&file);
+        assert!(!is_gone(&started));
         drop(program);
         std::fs::remove_file(&file).unwrap();
-        // Somebody may have to wait for it yet.
-        assert!(within_a_minute(|| {
-            std::fs::read_to_string(&state).map_or(true, |text| text.contains(") Z "))
-        }));
+        assert!(within_a_minute(|| is_gone(&started)));
+    }
+
+    #[test]
+    fn what_a_program_has_left_that_ended_first_ends_with_it_too() {
+        let file = free("left");
+        let line = "sleep 120 & echo $! >\"$0\"";
+        let program = Program::new("sh").args(["-c", line]).arg(&file);
+        let mut program = program.start().unwrap();
+        assert!(program.wait(Duration::from_secs(60)).unwrap().success());
+        let left = written(&file);
+        assert!(!is_gone(&left));
+        drop(program);
+        std::fs::remove_file(&file).unwrap();
+        assert!(within_a_minute(|| is_gone(&left)));
+    }
+
+    /// Whoever got its number would get its signals.
+    #[test]
+    fn the_number_of_a_program_that_has_ended_is_its_own_until_it_is_dropped() {
+        let mut program = Program::new("true").start().unwrap();
+        assert!(program.wait(Duration::from_secs(60)).unwrap().success());
+        let own = format!("/proc/{}", program.id());
+        assert!(Path::new(&own).exists());
+        program.signal(Signal::TERM).unwrap();
+        assert!(program.ended().unwrap().unwrap().success());
+        drop(program);
+        assert!(!Path::new(&own).exists());
+    }
+
+    #[test]
+    fn it_is_known_how_a_program_has_ended() {
+        let ended = |line: &str| {
+            let mut program = Program::new("sh").args(["-c", line]).start().unwrap();
+            let status = program.wait(Duration::from_secs(60)).unwrap();
+            (status.code(), status.signal())
+        };
+        assert_eq!(ended("exit 7"), (Some(7), None));
+        assert_eq!(ended("kill -KILL $$"), (None, Some(9)));
+        let killed = Program::new("sleep").arg("120").start().unwrap().kill();
+        assert_eq!(killed.unwrap().signal(), Some(9));
     }
 
     #[test]

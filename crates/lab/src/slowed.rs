@@ -2,7 +2,8 @@
 //! within a millisecond.
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -25,10 +26,12 @@ impl Slowed {
     /// There is no such process, or it is not ours to stop.
     pub fn to(process: u32, part: f64) -> Result<Self> {
         let pid = Pid::from_raw(process.cast_signed()).context("no process id")?;
-        kill_process(pid, Signal::CONT).context("cannot signal the process")?;
+        // By a descriptor: whoever has its number after it is not to be stopped.
+        let program = pidfd_open(pid, PidfdFlags::empty()).context("no such process")?;
+        pidfd_send_signal(&program, Signal::CONT).context("cannot signal the process")?;
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
-        let thread = std::thread::spawn(move || turns(pid, part.clamp(0.0, 1.0), &seen));
+        let thread = std::thread::spawn(move || turns(&program, part.clamp(0.0, 1.0), &seen));
         Ok(Self {
             over,
             thread: Some(thread),
@@ -46,17 +49,17 @@ impl Drop for Slowed {
 }
 
 /// Stops it and lets it go on, by what it has had: who wakes late does not take from it.
-fn turns(pid: Pid, part: f64, over: &AtomicBool) {
+fn turns(program: &OwnedFd, part: f64, over: &AtomicBool) {
     let began = Instant::now();
     let mut had = Duration::ZERO;
     while !over.load(Ordering::Relaxed) {
         let runs = Instant::now();
-        if kill_process(pid, Signal::CONT).is_err() {
+        if pidfd_send_signal(program, Signal::CONT).is_err() {
             return;
         }
         std::thread::sleep(TURN.mul_f64(part));
         had += runs.elapsed();
-        if kill_process(pid, Signal::STOP).is_err() {
+        if pidfd_send_signal(program, Signal::STOP).is_err() {
             return;
         }
         // It has had its part of all the time until then.
@@ -64,7 +67,7 @@ fn turns(pid: Pid, part: f64, over: &AtomicBool) {
         std::thread::sleep(until.saturating_sub(began.elapsed()));
     }
     // It may have ended meanwhile.
-    let _ = kill_process(pid, Signal::CONT);
+    let _ = pidfd_send_signal(program, Signal::CONT);
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_line_that_hangs_is_ended() {
         let place = place("hangs");
-        let result = Client::of("sleep 600").once(&place, SMALL, Duration::from_secs(1));
+        let result = Client::of("sleep 120").once(&place, SMALL, Duration::from_secs(1));
         std::fs::remove_dir_all(&place.directory).unwrap();
         assert!(result.unwrap_err().to_string().contains("does not end"));
     }

@@ -15,6 +15,7 @@ mod report;
 mod serving;
 mod subject;
 mod subjects;
+mod successor;
 mod trial;
 
 use line::Line;

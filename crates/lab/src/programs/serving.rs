@@ -2,10 +2,10 @@
 
 use super::exchange::LIMIT;
 use super::place::Place;
+use super::successor::Successor;
 use crate::process::{ENDING, Process};
-use anyhow::{Context, Result, ensure};
-use rustix::process::{Pid, Signal, kill_process};
-use std::path::Path;
+use anyhow::{Result, bail, ensure};
+use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 /// How a program takes a new configuration, or a new version of itself, while it serves.
@@ -22,8 +22,8 @@ pub enum Reload {
 pub struct Serving {
     /// As it was started.
     process: Process,
-    /// The one that serves now, if it is another.
-    successor: Option<u32>,
+    /// Those that were put in its place and are not known to have ended: the last one serves.
+    successors: Vec<Successor>,
 }
 
 impl Serving {
@@ -31,35 +31,48 @@ impl Serving {
     pub fn new(process: Process) -> Self {
         Self {
             process,
-            successor: None,
+            successors: Vec::new(),
         }
     }
 
-    /// A daemon: the one that was started has ended, and another serves, whose number is in this file.
+    /// A daemon: the one that was started has ended, and another serves, whose number is in this file of its place.
     ///
     /// # Errors
     /// The one that was started does not end, or fails.
-    pub fn daemon(mut process: Process, file: &Path) -> Result<Self> {
+    pub fn daemon(mut process: Process, place: &Place, file: &str) -> Result<Self> {
         let status = process.wait(LIMIT)?;
         ensure!(
             status.success(),
             "it ended ({status}): {}",
             process.printed()
         );
+        let mut serving = Self::new(process);
+        serving.follow(place, file)?;
+        Ok(serving)
+    }
+
+    /// Waits for another one to have written its number.
+    fn follow(&mut self, place: &Place, file: &str) -> Result<()> {
+        let path = place.directory.join(file);
+        let (before, mut found) = (self.id(), None);
+        let is_there = || {
+            let written = Successor::in_file(&path, &place.program);
+            found = written.filter(|successor| successor.id() != before);
+            found.is_some()
+        };
         ensure!(
-            within(LIMIT, || written(file).is_some()),
-            "no {} within {LIMIT:?}",
-            file.display()
+            within(LIMIT, is_there),
+            "no successor in {} within {LIMIT:?}",
+            path.display()
         );
-        Ok(Self {
-            process,
-            successor: written(file),
-        })
+        self.successors.extend(found);
+        Ok(())
     }
 
     /// The process that serves.
     pub fn id(&self) -> u32 {
-        self.successor.unwrap_or(self.process.id())
+        let last = self.successors.last();
+        last.map_or(self.process.id(), Successor::id)
     }
 
     /// Reloads it.
@@ -70,19 +83,19 @@ impl Serving {
         match reload {
             Reload::Signal(signal) => self.signal(signal),
             Reload::Upgrade(file) => {
-                let file = place.directory.join(file);
-                let before = self.id();
                 self.signal(Signal::USR2)?;
-                let is_there = || written(&file).is_some_and(|now| now != before);
-                ensure!(within(LIMIT, is_there), "no successor within {LIMIT:?}");
+                self.follow(place, file)?;
                 // Its workers are being started.
                 std::thread::sleep(Duration::from_millis(300));
-                self.signal(Signal::QUIT)?;
+                let [.., before, _] = &self.successors[..] else {
+                    bail!("only a daemon puts another in its place");
+                };
+                before.signal(Signal::QUIT)?;
                 ensure!(
-                    within(LIMIT, || Self::has_ended(before)),
+                    within(LIMIT, || before.has_ended()),
                     "the one before does not go within {LIMIT:?}"
                 );
-                self.successor = written(&file);
+                self.successors.retain(|successor| !successor.has_ended());
                 Ok(())
             }
         }
@@ -93,46 +106,36 @@ impl Serving {
     /// # Errors
     /// It does not end.
     pub fn stop(&mut self) -> Result<()> {
-        let Some(id) = self.successor else {
+        let Some(successor) = self.successors.last() else {
             return self.process.end(LIMIT).map(drop);
         };
-        self.signal(Signal::TERM)?;
+        successor.signal(Signal::TERM)?;
         ensure!(
-            within(LIMIT, || Self::has_ended(id)),
+            within(LIMIT, || successor.has_ended()),
             "it did not end within {LIMIT:?}"
         );
         Ok(())
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
-        let id = Pid::from_raw(self.id().cast_signed()).context("no process id")?;
-        kill_process(id, signal).context("it has ended")
-    }
-
-    /// Whether a process is no more that is no child of ours.
-    fn has_ended(id: u32) -> bool {
-        let state = std::fs::read_to_string(format!("/proc/{id}/stat"));
-        state.map_or(true, |state| state.contains(") Z "))
-    }
-}
-
-impl Drop for Serving {
-    /// A successor is no child of ours: it is ended as what we have started is.
-    fn drop(&mut self) {
-        let Some(id) = self.successor.filter(|id| !Self::has_ended(*id)) else {
-            return;
-        };
-        let is_asked = self.signal(Signal::TERM).is_ok();
-        if !is_asked || !within(ENDING, || Self::has_ended(id)) {
-            let _ = self.signal(Signal::KILL);
+        match self.successors.last() {
+            None => self.process.signal(signal),
+            Some(successor) => successor.signal(signal),
         }
     }
 }
 
-/// The number of a process, in its file.
-fn written(file: &Path) -> Option<u32> {
-    let text = std::fs::read_to_string(file).ok()?;
-    text.trim().parse().ok()
+impl Drop for Serving {
+    /// Successors are no children of ours: they are ended as what we have started is.
+    fn drop(&mut self) {
+        for successor in &self.successors {
+            // Whoever has ended by now cannot be asked.
+            let is_asked = successor.signal(Signal::TERM).is_ok();
+            if is_asked && !within(ENDING, || successor.has_ended()) {
+                let _ = successor.signal(Signal::KILL);
+            }
+        }
+    }
 }
 
 /// Waits until it is so; whether it came to be.

@@ -169,9 +169,7 @@ impl Stage<'_> {
             .ends_by(Signal::TERM)
             .start()?;
         let serving = match self.subject.reload {
-            Some(Reload::Upgrade(file)) => {
-                Serving::daemon(process, &self.place.directory.join(file))?
-            }
+            Some(Reload::Upgrade(file)) => Serving::daemon(process, self.place, file)?,
             _ => {
                 process.wait_until(LIMIT, || self.world.is_reached(address()))?;
                 Serving::new(process)
