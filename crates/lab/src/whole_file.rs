@@ -12,7 +12,9 @@ const RIGHTS: u32 = 0o777;
 const USUAL: u32 = 0o666;
 
 /// Writes a file beside `path` and renames it into its place: who reads it never sees half of it. It belongs to whom
-/// the one before belonged to, with the same rights, as far as that can be: root may write a user's file anew.
+/// the one before belonged to, with the same rights, as far as that can be: root may write a user's file anew. Where its
+/// group cannot be the same, that group may do what everybody may. A link is replaced, and where it leads to is not
+/// looked at.
 ///
 /// # Errors
 /// It cannot be written, or `path` names no file.
@@ -44,20 +46,34 @@ pub fn try_to_write(path: &Path) -> Result<()> {
 
 fn put(path: &Path, text: &str, outlasts: bool) -> Result<()> {
     let aside = beside(path)?;
-    let before = std::fs::metadata(path).ok();
+    let before = std::fs::symlink_metadata(path).ok();
+    let before = before.filter(std::fs::Metadata::is_file);
     // Nobody reads it who could not read the one before.
     let mut file = make(&aside, before.as_ref().map_or(USUAL, |_| 0o600))?;
     if let Some(before) = before {
-        // Only root can give a file away; who cannot has it himself.
-        let _ = fchown(&file, Some(before.uid()), Some(before.gid()));
-        let rights = std::fs::Permissions::from_mode(before.mode() & RIGHTS);
-        file.set_permissions(rights)?;
+        // Only root can give a file away; who cannot has it himself, and may be of its group.
+        let (user, group) = (before.uid(), before.gid());
+        let _ =
+            fchown(&file, Some(user), Some(group)).or_else(|_| fchown(&file, None, Some(group)));
+        let is_its_group = file.metadata()?.gid() == group;
+        let rights = rights(before.mode(), is_its_group);
+        file.set_permissions(std::fs::Permissions::from_mode(rights))?;
     }
     file.write_all(text.as_bytes())?;
     if outlasts {
         file.sync_all()?;
     }
     std::fs::rename(aside, path)
+}
+
+/// Those of a file like the one before: what its group was let do was for that group.
+fn rights(before: u32, is_its_group: bool) -> u32 {
+    const GROUP: u32 = 0o070;
+    let everybody = (before & 0o007) << 3;
+    match is_its_group {
+        true => before & RIGHTS,
+        false => before & RIGHTS & (!GROUP | everybody),
+    }
 }
 
 /// Makes a file anew: in a directory of somebody else's a link may lie in its place.
@@ -82,7 +98,9 @@ fn beside(path: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::{keep, try_to_write, write};
-    use crate::skip_without_root;
+    use crate::{is_root, skip_without_root};
+    use rustix::process::getgid;
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
     use std::path::PathBuf;
 
@@ -142,6 +160,57 @@ mod tests {
         keep(&file, "another").unwrap();
         let now = std::fs::metadata(&file).unwrap();
         assert_eq!((now.uid(), now.gid()), (12_345, 23_456));
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+
+    /// Without the right to give files away, as users have none.
+    #[test]
+    fn a_file_that_cannot_be_given_to_its_group_is_for_no_other() {
+        if skip_without_root("a_file_that_cannot_be_given_to_its_group_is_for_no_other") {
+            return;
+        }
+        let scratch = scratch("group");
+        let file = scratch.join("file");
+        std::fs::write(&file, "one").unwrap();
+        chown(&file, Some(12_345), Some(23_456)).unwrap();
+        for (before, after) in [(0o640, 0o600), (0o664, 0o644), (0o604, 0o604)] {
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(before)).unwrap();
+            chown(&file, Some(12_345), Some(23_456)).unwrap();
+            // Of this thread only.
+            let written = std::thread::scope(|scope| {
+                let writes = || {
+                    let mut sets = capabilities(None).unwrap();
+                    sets.effective.remove(CapabilitySet::CHOWN);
+                    set_capabilities(None, sets).unwrap();
+                    write(&file, "another")
+                };
+                scope.spawn(writes).join().unwrap()
+            });
+            written.unwrap();
+            let now = std::fs::metadata(&file).unwrap();
+            assert_eq!((now.gid(), now.mode() & 0o777), (getgid().as_raw(), after));
+        }
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_nothing_is_taken_from_where_it_leads() {
+        let scratch = scratch("replaced");
+        let [file, other, usual] = ["file", "other", "usual"].map(|name| scratch.join(name));
+        std::fs::write(&other, "untouched").unwrap();
+        std::fs::set_permissions(&other, PermissionsExt::from_mode(0o606)).unwrap();
+        if is_root() {
+            chown(&other, Some(12_345), Some(23_456)).unwrap();
+        }
+        symlink(&other, &file).unwrap();
+        write(&file, "one").unwrap();
+        write(&usual, "one").unwrap();
+        let facts = |path| {
+            let facts = std::fs::symlink_metadata(path).unwrap();
+            (facts.is_file(), facts.uid(), facts.gid(), facts.mode())
+        };
+        assert_eq!(facts(&file), facts(&usual));
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "untouched");
         std::fs::remove_dir_all(&scratch).unwrap();
     }
 
