@@ -109,7 +109,7 @@ pub(crate) fn prepare(plan: &Plan, case: &Case, subject: &mut Subject) -> Result
     let Some(server) = server(case, subject) else {
         return Ok(());
     };
-    // It counts what it receives from its start on.
+    // It counts what it receives from its start on: one that others have asked is not the one.
     if matches!(case.load, Load::Stream) {
         subject.end(server);
     }
@@ -130,7 +130,7 @@ fn server(case: &Case, subject: &Subject) -> Option<Server> {
 pub(crate) fn measure(
     plan: &Plan,
     case: &Case,
-    subject: &Subject,
+    subject: &mut Subject,
 ) -> Result<Vec<(&'static Measure, f64)>> {
     let server = server(case, subject);
     if let Some(server) = server {
@@ -155,7 +155,12 @@ pub(crate) fn measure(
 }
 
 /// Makes a load. `closed` is called when the window is over, if something comes after it.
-fn load(plan: &Plan, load: Load, subject: &Subject, closed: &mut load::Closed<'_>) -> Result<Came> {
+fn load(
+    plan: &Plan,
+    load: Load,
+    subject: &mut Subject,
+    closed: &mut load::Closed<'_>,
+) -> Result<Came> {
     let seconds = seconds(plan);
     let on_client = |name: &str| subject.world().program(Side::Client, name);
     let address = Side::Server.ipv4().to_string();

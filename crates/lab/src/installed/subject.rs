@@ -239,13 +239,18 @@ impl Subject {
     }
 
     /// Interrupts a server that says then what it has done, and returns that: all that it has printed, once `is_said`
-    /// holds of it.
+    /// holds of it. It is ended by that: whoever wants something of it starts another.
     ///
     /// # Errors
     /// It was not started, or does not say it.
-    pub(super) fn says(&self, server: Server, is_said: impl Fn(&str) -> bool) -> Result<String> {
-        let process = &self.running(server)?.process;
-        process.signal(Signal::INT)?;
+    pub(super) fn says(
+        &mut self,
+        server: Server,
+        is_said: impl Fn(&str) -> bool,
+    ) -> Result<String> {
+        self.running(server)?.process.signal(Signal::INT)?;
+        let started = self.servers.remove(&server);
+        let process = started.context("it was started")?.process;
         let began = Instant::now();
         loop {
             let printed = process.printed();
@@ -321,5 +326,24 @@ mod tests {
         let behind = subject.behind(Some(Server::Haproxy)).unwrap();
         subject.end(Server::Haproxy);
         assert!(!Path::new(&format!("/proc/{behind}")).exists());
+    }
+
+    /// It is about to end, and whoever found it there would ask it in vain.
+    #[test]
+    fn a_server_that_was_interrupted_is_no_more_there() {
+        let test = "a_server_that_was_interrupted_is_no_more_there";
+        if skip_without(test, &["nginx", "sockperf"]) {
+            return;
+        }
+        let mut subject = Subject::named(KERNEL, Path::new("none")).unwrap();
+        subject.start(Server::Sockperf).unwrap();
+        let first = subject.server(Some(Server::Sockperf));
+        assert!(first.is_some());
+        subject.says(Server::Sockperf, |_| true).unwrap();
+        assert_eq!(subject.server(Some(Server::Sockperf)), None);
+        let error = subject.says(Server::Sockperf, |_| true).unwrap_err();
+        assert!(error.to_string().contains("was not started"), "{error}");
+        subject.start(Server::Sockperf).unwrap();
+        assert_ne!(subject.server(Some(Server::Sockperf)), first);
     }
 }
