@@ -130,17 +130,32 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Connections(Setup);
+struct Connections {
+    setup: Setup,
+    /// That of the measurement that comes next: its engine has had no other connections.
+    stage: Option<Stage>,
+}
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    Ok(Box::new(Connections(setup.clone())))
+    Ok(Box::new(Connections {
+        setup: setup.clone(),
+        stage: None,
+    }))
 }
 
 impl Bench for Connections {
-    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        // What one has left that failed is in the way.
+        self.stage = None;
         let idle = at.number(IDLE)? as u64;
         has_room(idle)?;
-        let mut stage = Stage::new(&self.0, idle)?;
+        self.stage = Some(Stage::new(&self.setup, idle)?);
+        Ok(())
+    }
+
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let idle = at.number(IDLE)? as u64;
+        let mut stage = self.stage.take().context("nothing was made ready")?;
         // Those that are only there come from beyond the client, in both cases in the same way.
         let [engine, program] = stage.memory()?;
         let few = stage.hold(FEW)?;

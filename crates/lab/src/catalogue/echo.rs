@@ -6,9 +6,11 @@ use super::each::Each;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::process::Process;
 use crate::world::Side;
 use anyhow::{Context, Result};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "echo",
@@ -56,22 +58,26 @@ fn declare(_: Extent) -> Experiment {
     }
 }
 
-struct Echo(Each<Bed>);
+struct Echo {
+    beds: Each<Bed>,
+    /// That of the measurement that comes next.
+    server: Option<Process>,
+}
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let beds = Each::of(setup, |stack| Bed::bare(setup, stack));
-    Ok(Box::new(Echo(beds?)))
+    Ok(Box::new(Echo {
+        beds: Each::of(setup, |stack| Bed::bare(setup, stack))?,
+        server: None,
+    }))
 }
 
 impl Bench for Echo {
-    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let bed = self.0.get(at.subject)?;
-        let name = at.word(AXIS)?;
-        let core = CORES.iter().find(|(known, _)| *known == name);
-        let (_, core) = core.with_context(|| format!("no placement {name}"))?;
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        // What one has left that failed is in the way.
+        self.server = None;
+        let bed = self.beds.get(at.subject)?;
         let world = bed.world();
-        let address = Side::Server.ipv4().to_string();
-        let port = PORT.to_string();
+        let [address, port] = address();
         let server = match bed.outboard() {
             Some(outboard) => outboard.on_engine(world, "sockperf"),
             None => world.program(Side::Server, "sockperf"),
@@ -81,37 +87,44 @@ impl Bench for Echo {
             .on_core(SERVER_CORE)
             .log(world.scratch().join("sockperf.log"))
             .start()?;
-        if let Some(outboard) = bed.outboard() {
-            outboard.wait_until_taken(&mut server, STARTING, PORT, || true)?;
+        let is_reached = || world.is_reached(SocketAddr::from((Side::Server.ipv4(), PORT)));
+        match bed.outboard() {
+            Some(outboard) => {
+                outboard.wait_until_taken(&mut server, STARTING, PORT, is_reached)?;
+            }
+            None => server.wait_until(STARTING, is_reached)?,
         }
+        self.server = Some(server);
+        Ok(())
+    }
+
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let server = self.server.take().context("no server was started")?;
+        let name = at.word(AXIS)?;
+        let core = CORES.iter().find(|(known, _)| *known == name);
+        let (_, core) = core.with_context(|| format!("no placement {name}"))?;
+        let world = self.beds.get(at.subject)?.world();
+        let [address, port] = address();
         let client = world
             .program(Side::Client, "sockperf")
             .args(["ping-pong", "--tcp", "-i", &address, "-p", &port])
             .args(["-m", "64", "-t", &at.window.as_secs().max(1).to_string()])
             .on_core(*core);
-        // It fails, or says nothing, while the server is not up yet.
-        let began = Instant::now();
-        let (median, high) = loop {
-            let printed = client.output();
-            let read = printed.as_ref().ok().and_then(|printed| {
-                let median = percentile(printed, "50.000")?;
-                Some((median, percentile(printed, "99.000")?))
-            });
-            if let Some(read) = read {
-                break read;
-            }
-            if began.elapsed() > STARTING {
-                let printed = printed.unwrap_or_else(|error| error.to_string());
-                anyhow::bail!("sockperf said: {printed} {}", server.printed());
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        };
+        let printed = client.output()?;
+        let both = percentile(&printed, "50.000").zip(percentile(&printed, "99.000"));
+        let (median, high) =
+            both.with_context(|| format!("sockperf said: {printed} {}", server.printed()))?;
         server.kill()?;
         // sockperf prints half of each round trip.
         Ok(Sample::default()
             .with(MEDIAN, 2.0 * median)
             .with(HIGH, 2.0 * high))
     }
+}
+
+/// Where it listens, in the words of its options.
+fn address() -> [String; 2] {
+    [Side::Server.ipv4().to_string(), PORT.to_string()]
 }
 
 /// Microseconds, from `---> percentile 50.000 =    4.123`.

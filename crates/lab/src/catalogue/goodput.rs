@@ -245,6 +245,10 @@ impl Goodput {
 }
 
 impl Bench for Goodput {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        self.subject(at.subject).map(drop)
+    }
+
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let wire = wire(at);
         let fetch = Fetch {

@@ -126,18 +126,27 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Guarded(Setup);
+struct Guarded {
+    setup: Setup,
+    /// That of the measurement that comes next: it begins with what an nginx has that was asked for nothing yet. Before
+    /// its network, which it is in.
+    ready: Option<(Growing, Bed)>,
+}
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    Ok(Box::new(Guarded(setup.clone())))
+    Ok(Box::new(Guarded {
+        setup: setup.clone(),
+        ready: None,
+    }))
 }
 
 impl Bench for Guarded {
-    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        // What one has left that failed is in the way.
+        self.ready = None;
         let subject = SUBJECTS.iter().position(|name| *name == at.subject);
         let subject = subject.with_context(|| format!("no subject {}", at.subject))?;
-        let count = at.number(REQUESTS)? as u64;
-        let bed = Bed::bare(&self.0, STACKS[subject % 2])?;
+        let bed = Bed::bare(&self.setup, STACKS[subject % 2])?;
         let max = limit(at.experiment)?.to_string();
         let options = [
             "--max",
@@ -156,11 +165,18 @@ impl Bench for Guarded {
             "0",
         ];
         let guard = Guard {
-            binary: &self.0.binary,
+            binary: &self.setup.binary,
             options: &options,
         };
         let guard = (subject >= 2).then_some(guard);
         let server = Growing::start(bed.world(), bed.outboard(), guard, Some(SERVER_CORE))?;
+        self.ready = Some((server, bed));
+        Ok(())
+    }
+
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let (server, bed) = self.ready.take().context("no server was started")?;
+        let count = at.number(REQUESTS)? as u64;
         let mut most = server.memory();
         let mut lost = 0;
         if count > 0 {

@@ -214,6 +214,11 @@ impl Loads {
 }
 
 impl Bench for Loads {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        let class = at.number(CLASS)? as usize;
+        self.carried(class, at.window).map(drop)
+    }
+
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let class = at.number(CLASS)? as usize;
         let rate = self.carried(class, at.window)? * at.number(LOAD)? / 100.0;

@@ -4,8 +4,10 @@
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
-use crate::respond::Pair;
-use anyhow::Result;
+use crate::nginx::Nginx;
+use crate::process::Process;
+use crate::respond::{Pair, end};
+use anyhow::{Result, bail};
 
 pub const ENTRY: Entry = Entry {
     name: "respond",
@@ -82,20 +84,51 @@ fn declare(_: Extent) -> Experiment {
     }
 }
 
-fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    Ok(Box::new(Pair::new(&setup.binary, CONNECTIONS)?))
+struct Respond {
+    /// That of the measurement that comes next. Before the network that it is in.
+    server: Option<Server>,
+    pair: Pair,
 }
 
-impl Bench for Pair {
+enum Server {
+    Nginx(Nginx),
+    Responder(Process),
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    Ok(Box::new(Respond {
+        server: None,
+        pair: Pair::new(&setup.binary, CONNECTIONS)?,
+    }))
+}
+
+impl Bench for Respond {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        // What one has left that failed is in the way.
+        self.server = None;
+        self.server = Some(match at.subject == SUBJECTS[0] {
+            true => Server::Nginx(self.pair.nginx()?),
+            false => Server::Responder(self.pair.responder()?),
+        });
+        Ok(())
+    }
+
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let close = at.word(MODE)? == MODES[1];
-        if at.subject == SUBJECTS[0] {
-            return Ok(Sample::default().with(RATE, self.nginx(close, at.window)?));
-        }
-        let mut sample = Sample::default().with(RATE, self.responder(close, at.window)?);
-        if !close && let Some((most, least)) = self.cost(at.window)? {
+        let (close, window) = (at.word(MODE)? == MODES[1], at.window);
+        let responder = match self.server.take() {
+            Some(Server::Nginx(nginx)) => {
+                let rate = self.pair.rate_of_nginx(nginx, close, window)?;
+                return Ok(Sample::default().with(RATE, rate));
+            }
+            Some(Server::Responder(responder)) => responder,
+            None => bail!("no server was started"),
+        };
+        let rate = self.pair.rate_of_responder(close, window)?;
+        let mut sample = Sample::default().with(RATE, rate);
+        if !close && let Some((most, least)) = self.pair.cost(&responder, window)? {
             sample = sample.with(RUN, most).with(PASSING, least);
         }
+        end(responder)?;
         Ok(sample)
     }
 }

@@ -7,6 +7,7 @@ mod responder;
 use crate::experiment::analysis::paired_ratio;
 use crate::kept::{Kept, Made, keep};
 use crate::nginx::Nginx;
+use crate::process::Process;
 use crate::statistics::median;
 use crate::table::Table;
 use crate::tool;
@@ -51,16 +52,19 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         for (index, close) in [false, true].into_iter().enumerate() {
             let kind = if close { "close" } else { "keep-alive" };
             let doing = format!("round {round}: {kind}, nginx");
-            if let Some(rate) = kept.one(&doing, || pair.nginx(close, plan.window)) {
+            let nginx = || pair.rate_of_nginx(pair.nginx()?, close, plan.window);
+            if let Some(rate) = kept.one(&doing, nginx) {
                 keep(&mut report.rates[index][0], round - 1, rate);
             }
             let doing = format!("round {round}: {kind}, responder");
-            if let Some(rate) = kept.one(&doing, || pair.responder(close, plan.window)) {
+            let responder = || pair.with_responder(|_| pair.rate_of_responder(close, plan.window));
+            if let Some(rate) = kept.one(&doing, responder) {
                 keep(&mut report.rates[index][1], round - 1, rate);
             }
         }
         let doing = format!("round {round}: cost of the program");
-        if let Some((most, least)) = kept.one(&doing, || pair.cost(plan.window)).flatten() {
+        let cost = || pair.with_responder(|responder| pair.cost(responder, plan.window));
+        if let Some((most, least)) = kept.one(&doing, cost).flatten() {
             report.costs[0].push(most);
             report.costs[1].push(least);
         }
@@ -96,32 +100,44 @@ impl Pair {
         })
     }
 
-    /// Requests a second of nginx.
-    pub fn nginx(&self, close: bool, window: Duration) -> Result<f64> {
-        let nginx = Nginx::start(&self.world, None, &self.site, None)?;
+    /// Starts nginx.
+    pub fn nginx(&self) -> Result<Nginx> {
+        Nginx::start(&self.world, None, &self.site, None)
+    }
+
+    /// Starts the responder.
+    pub fn responder(&self) -> Result<Process> {
+        start_with(&self.binary, &self.world, &["-q"])
+    }
+
+    /// Starts the responder, does `work`, and ends it.
+    fn with_responder<T>(&self, work: impl FnOnce(&Process) -> Result<T>) -> Result<T> {
+        let responder = self.responder()?;
+        let done = work(&responder)?;
+        end(responder)?;
+        Ok(done)
+    }
+
+    /// Requests a second of nginx, which is ended by that.
+    pub fn rate_of_nginx(&self, nginx: Nginx, close: bool, window: Duration) -> Result<f64> {
         let rate = self.wrk(&format!("{}/64", Nginx::address()), close, window)?;
         nginx.stop()?;
         Ok(rate)
     }
 
     /// Requests a second of the responder.
-    pub fn responder(&self, close: bool, window: Duration) -> Result<f64> {
-        let responder = start_with(&self.binary, &self.world, &["-q"])?;
-        let rate = self.wrk(&target(), close, window)?;
-        responder.stop(ENDING)?;
-        Ok(rate)
+    pub fn rate_of_responder(&self, close: bool, window: Duration) -> Result<f64> {
+        self.wrk(&target(), close, window)
     }
 
     /// Nanoseconds of a run of the programs: steering and responder together, and one that lets
     /// frames pass. Counting costs something itself, so it is on in a measurement of its own.
-    pub fn cost(&self, window: Duration) -> Result<Option<(f64, f64)>> {
-        let responder = start_with(&self.binary, &self.world, &["-q"])?;
+    pub fn cost(&self, responder: &Process, window: Duration) -> Result<Option<(f64, f64)>> {
         // The kernel counts as long as somebody has the descriptor, and no longer, however we end.
         let counting = enable_stats(Stats::RunTime)?;
         self.wrk(&target(), false, window)?;
         let mut costs = costs(responder.id())?;
         drop(counting);
-        responder.stop(ENDING)?;
         costs.sort_by(f64::total_cmp);
         Ok(match costs[..] {
             [least, .., most] => Some((most, least)),
@@ -148,8 +164,11 @@ impl Pair {
     }
 }
 
-/// How long the responder may take to end.
-const ENDING: Duration = Duration::from_secs(5);
+/// Ends a responder.
+pub(crate) fn end(responder: Process) -> Result<()> {
+    const ENDING: Duration = Duration::from_secs(5);
+    responder.stop(ENDING).map(drop)
+}
 
 fn target() -> String {
     format!("{}:{PORT}/", Side::Server.ipv4())

@@ -135,6 +135,10 @@ fn open(setup: &Setup, measured: Measured) -> Result<Box<dyn Bench>> {
 }
 
 impl Bench for Plain {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        self.beds.get(at.subject, at.number(MTU)? as u32).map(drop)
+    }
+
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let (mtu, size) = (at.number(MTU)? as u32, at.number(SIZE)? as usize);
         let setup = self.beds.setup.clone();

@@ -77,6 +77,11 @@ fn declare(extent: Extent) -> Experiment {
 struct Singly(Beds);
 
 impl Bench for Singly {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        let subject = subject(at.subject, at.word(AXIS)?);
+        self.0.get(&subject, MTU).map(drop)
+    }
+
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let (name, size) = (at.word(AXIS)?, at.number(SIZE)? as usize);
         let setup = self.0.setup.clone();

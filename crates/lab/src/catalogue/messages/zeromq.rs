@@ -148,6 +148,10 @@ fn open(setup: &Setup, measured: Measured) -> Result<Box<dyn Bench>> {
 }
 
 impl Bench for ZeroMq {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        self.beds.get(at.subject, MTU).map(drop)
+    }
+
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         (self.measured)(self.beds.get(at.subject, MTU)?, &self.program, at)
     }

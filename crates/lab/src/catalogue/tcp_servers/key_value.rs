@@ -9,7 +9,7 @@ use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::key_value::Load;
 use crate::process::Process;
 use crate::world::Side;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
@@ -125,6 +125,8 @@ struct Store {
     setup: Setup,
     /// By stacks.
     beds: Each<Bed>,
+    /// That of the measurement that comes next, with what is asked for.
+    server: Option<Process>,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
@@ -132,6 +134,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     Ok(Box::new(Store {
         setup: setup.clone(),
         beds: Each::named(stacks, |stack| Bed::bare(setup, stack))?,
+        server: None,
     }))
 }
 
@@ -165,21 +168,36 @@ impl Store {
     }
 }
 
+/// What is asked there.
+fn load(at: &At<'_>) -> Result<Load> {
+    let value = at.number(VALUE)? as usize;
+    Ok(Load {
+        server: (Side::Server.ipv4(), PORT).into(),
+        connections: at.number(CONNECTIONS)? as usize,
+        keys: KEYS.min(ALL_VALUES / value),
+        value,
+        sets: SETS,
+        duration: at.window,
+        seed: at.seed,
+    })
+}
+
 impl Bench for Store {
-    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        // What one has left that failed is in the way.
+        self.server = None;
         let bed = self.beds.get(stack_of(at.subject))?;
         let server = self.start(bed, at.subject.starts_with("native"))?;
-        let value = at.number(VALUE)? as usize;
-        let load = Load {
-            server: (Side::Server.ipv4(), PORT).into(),
-            connections: at.number(CONNECTIONS)? as usize,
-            keys: KEYS.min(ALL_VALUES / value),
-            value,
-            sets: SETS,
-            duration: at.window,
-            seed: at.seed,
-        };
+        let load = load(at)?;
         bed.on_client(|| load.fill())?;
+        self.server = Some(server);
+        Ok(())
+    }
+
+    fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
+        let server = self.server.take().context("no server was started")?;
+        let bed = self.beds.get(stack_of(at.subject))?;
+        let load = load(at)?;
         let asking = || bed.on_client(|| load.run());
         let (outcome, cost) = bed.account_with(&[server.id()], asking)?;
         server.kill()?;
