@@ -30,6 +30,7 @@ mod respond;
 mod stateless;
 mod static_files;
 mod strength;
+mod surge;
 mod tcp_servers;
 mod trace;
 mod web;
@@ -70,6 +71,7 @@ pub const ALL: &[Entry] = &[
     static_files::ENTRY,
     dynamic::ENTRY,
     mixes::ENTRY,
+    surge::ENTRY,
     bursts::ENTRY,
     trace::ENTRY,
     strength::ENTRY,

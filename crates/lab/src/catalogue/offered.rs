@@ -21,7 +21,8 @@ pub const REPLIES: &str = "replies";
 pub const BUSY: &str = "CPU of the server's core";
 const RUN_SERVER: &str = "run time of the server";
 const RUN_ENGINE: &str = "run time of the engine";
-const TIME: &str = "time of a request, median";
+/// How long a request takes.
+pub const TIME: &str = "time of a request, median";
 const UNANSWERED: &str = "not answered";
 
 /// Requests a second, from what bores a server of today to what is too much for it on one core.

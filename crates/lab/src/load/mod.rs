@@ -7,6 +7,7 @@
 mod answers;
 mod connection;
 pub mod sessions;
+pub mod users;
 
 use anyhow::{Context, Result, bail};
 use connection::Connection;

@@ -21,13 +21,17 @@ impl BoundedPareto {
         let x = x.clamp(self.low, self.high);
         (1.0 - (self.low / x).powf(self.shape)) / (1.0 - (self.low / self.high).powf(self.shape))
     }
+
+    /// What X stays below with probability `share`, from 0 to 1.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let rest = 1.0 - share * (1.0 - (self.low / self.high).powf(self.shape));
+        (self.low / rest.powf(1.0 / self.shape)).min(self.high)
+    }
 }
 
 impl Distribution<f64> for BoundedPareto {
     fn sample<R: Rng + ?Sized>(&self, random: &mut R) -> f64 {
-        let share: f64 = random.random();
-        let rest = 1.0 - share * (1.0 - (self.low / self.high).powf(self.shape));
-        (self.low / rest.powf(1.0 / self.shape)).min(self.high)
+        self.quantile(random.random())
     }
 }
 

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `distribution` | bounded Pareto and lognormal distributions, with the functions that they are tested by |
 //! | `surge` | SURGE: files, popularity, pauses, embedded objects |
+//! | `users` | SURGE's users: their files, what each asks for, and when |
 //! | `mixes` | WebStone's and SPECweb99's mixes, and classes 0 to 4 |
 //! | `arrivals` | Poisson arrivals |
 //! | `files` | file sets on disk |
@@ -20,3 +21,4 @@ pub mod files;
 pub mod mixes;
 pub mod replay;
 pub mod surge;
+pub mod users;

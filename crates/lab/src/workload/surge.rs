@@ -83,6 +83,11 @@ pub fn requested_cumulative(x: f64) -> f64 {
     REQUESTED.cumulative(x)
 }
 
+/// What it is below with probability `share`.
+pub fn requested_quantile(share: f64) -> f64 {
+    REQUESTED.quantile(share)
+}
+
 /// How many objects a page has besides itself: Pareto, rounded down.
 pub fn embedded<R: Rng + ?Sized>(random: &mut R) -> u32 {
     EMBEDDED.sample(random).floor() as u32
