@@ -31,6 +31,7 @@ mod stateless;
 mod static_files;
 mod strength;
 mod surge;
+mod syn_answers;
 mod tcp_servers;
 mod trace;
 mod web;
@@ -64,6 +65,7 @@ pub const ALL: &[Entry] = &[
     tcp_servers::key_value::ENTRY,
     messages::plain::LATENCY,
     messages::plain::THROUGHPUT,
+    messages::connections::ENTRY,
     messages::singly::ENTRY,
     messages::zeromq::LATENCY,
     messages::zeromq::THROUGHPUT,
@@ -81,6 +83,7 @@ pub const ALL: &[Entry] = &[
     model::ENTRY,
     objects::ENTRY,
     respond::ENTRY,
+    syn_answers::ENTRY,
     stateless::ENTRY,
     flood::ENTRY,
     goodput::LOSSES,

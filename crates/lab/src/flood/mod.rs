@@ -59,6 +59,14 @@ impl SynFlood {
         Self::of(world, target, u32::MAX, None, f64::INFINITY)
     }
 
+    /// As [`Self::start`], with no more than so many SYNs a second.
+    ///
+    /// # Errors
+    /// What kept the sender from being made.
+    pub fn start_slower(world: &World, target: SocketAddr, rate: f64) -> Result<Self> {
+        Self::of(world, target, u32::MAX, None, rate)
+    }
+
     /// As [`Self::start`], from a core of its own. What is answered to the strangers is taken out in
     /// the driver of the client's interface, as if it had left for elsewhere: the client's kernel,
     /// which would look for a way to each of them on the core of whoever answers, does not see it.

@@ -88,7 +88,7 @@ pub(super) fn measure(plan: &Plan, world: &World) -> Result<Flood> {
 }
 
 /// Frames that the client's interface could not hand over, and that it received.
-pub fn client(world: &World) -> Result<(u64, u64)> {
+pub(crate) fn client(world: &World) -> Result<(u64, u64)> {
     let interface = Side::Client.interface();
     let name = world.name(Side::Client);
     let shown = tool::run(&format!("ip -n {name} -s -j link show dev {interface}"))?;

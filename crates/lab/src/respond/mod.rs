@@ -1,7 +1,7 @@
 //! `outboard lab respond`: the stateless responder and nginx on the kernel's TCP, in turn, under
 //! the same wrk over a veth.
 
-mod flood;
+pub(crate) mod flood;
 mod responder;
 
 use crate::experiment::analysis::paired_ratio;
@@ -19,6 +19,7 @@ use responder::{PORT, start_with};
 use serde_json::{Value, json};
 use std::fmt;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -100,6 +101,16 @@ impl Pair {
         })
     }
 
+    /// The network of both.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Where the responder listens.
+    pub fn target() -> SocketAddr {
+        (Side::Server.ipv4(), PORT).into()
+    }
+
     /// Starts nginx.
     pub fn nginx(&self) -> Result<Nginx> {
         Nginx::start(&self.world, None, &self.site, None)
@@ -171,7 +182,7 @@ pub(crate) fn end(responder: Process) -> Result<()> {
 }
 
 fn target() -> String {
-    format!("{}:{PORT}/", Side::Server.ipv4())
+    format!("{}/", Pair::target())
 }
 
 /// Nanoseconds of a run of every program that a process holds and that ran often: the kernel tells

@@ -1,6 +1,7 @@
 //! 002: latency, throughput and CPU by the size of messages, with features of the interface switched, on the
 //! kernel and on the engine: over plain TCP, with ZeroMQ, and each feature by itself.
 
+pub mod connections;
 pub mod plain;
 pub mod singly;
 mod source;
