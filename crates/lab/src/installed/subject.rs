@@ -295,7 +295,7 @@ mod tests {
     use crate::nginx::PORT;
     use crate::skip_without;
     use crate::world::Side;
-    use rustix::net::{AddressFamily, SocketType, bind, socket};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
     use std::net::{SocketAddr, TcpListener};
     use std::path::Path;
 
@@ -309,8 +309,9 @@ mod tests {
         let mut subject = Subject::named(KERNEL, Path::new("none")).unwrap();
         let (server, client) = (Side::Server.ipv4(), Side::Client.ipv4());
         let taken = subject.world().on(Side::Server, || {
-            // Nobody is reached there, and nobody else can have it.
-            let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            // Nobody is reached there, and nobody else can have it: no program either that another test starts meanwhile.
+            let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+            let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
             bind(&socket, &SocketAddr::from((server, Server::Haproxy.port())))?;
             Ok(socket)
         });
