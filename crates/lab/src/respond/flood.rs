@@ -72,19 +72,23 @@ pub(super) fn measure(plan: &Plan, world: &World) -> Result<Flood> {
     let report = flood.stop()?;
     let (lost_after, back_after) = client(world)?;
     responder.stop(Duration::from_secs(5))?;
+    Ok(Flood {
+        sent: report.sent,
+        lost: lost_after - lost,
+        answered: answered(world)?.min(report.sent),
+        back: (back_after - back).min(report.sent),
+        seconds: report.took.as_secs_f64(),
+    })
+}
+
+/// SYNs that a responder has answered, by its own counts, which it was to print and has by its end. Those that were sent
+/// to see whether it answers are among them; they are a handful.
+pub(crate) fn answered(world: &World) -> Result<u64> {
     let log = fs::read_to_string(world.scratch().join("respond.log"))?;
     let last = log.lines().rfind(|line| line.starts_with('{'));
     let last: Value = serde_json::from_str(last.context("the responder said nothing")?)?;
     let count = |name: &str| last["counters"][name].as_u64().context(name.to_owned());
-    // Those that were sent to see whether it answers are among them; they are a handful.
-    let syns = count("syns")?;
-    Ok(Flood {
-        sent: report.sent,
-        lost: lost_after - lost,
-        answered: syns.min(count("frames_out")?).min(report.sent),
-        back: (back_after - back).min(report.sent),
-        seconds: report.took.as_secs_f64(),
-    })
+    Ok(count("syns")?.min(count("frames_out")?))
 }
 
 /// Frames that the client's interface could not hand over, and that it received.

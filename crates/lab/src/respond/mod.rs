@@ -121,6 +121,11 @@ impl Pair {
         start_with(&self.binary, &self.world, &["-q"])
     }
 
+    /// As [`responder`](Self::responder), and it prints what it has counted.
+    pub fn counting_responder(&self) -> Result<Process> {
+        start_with(&self.binary, &self.world, &["--json"])
+    }
+
     /// Starts the responder, does `work`, and ends it.
     fn with_responder<T>(&self, work: impl FnOnce(&Process) -> Result<T>) -> Result<T> {
         let responder = self.responder()?;
