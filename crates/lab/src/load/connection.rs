@@ -103,6 +103,19 @@ impl Connection {
                 Err(error) => return Err(error.into()),
             }
         }
+        match self.receive(buffer, close, &mut progress) {
+            // What comes after the answer, as the reset of a server that ends by it, takes nothing from it.
+            Err(_) if progress.answered.is_some() => {
+                self.socket = None;
+                progress.closed = true;
+            }
+            received => received?,
+        }
+        Ok(progress)
+    }
+
+    /// Receives what is there.
+    fn receive(&mut self, buffer: &mut [u8], close: bool, progress: &mut Progress) -> Result<()> {
         loop {
             let socket = self.socket.as_ref().context("no socket")?;
             match recv(socket, &mut *buffer, RecvFlags::empty()) {
@@ -130,7 +143,7 @@ impl Connection {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(progress)
+        Ok(())
     }
 
     /// Takes a piece of the response; whether it is whole now.
@@ -187,4 +200,54 @@ impl Connection {
 fn watch(epoll: &OwnedFd, socket: &OwnedFd, index: usize, flags: epoll::EventFlags) -> Result<()> {
     let data = epoll::EventData::new_u64(index as u64);
     Ok(epoll::add(epoll, socket, data, flags)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Connection;
+    use rustix::event::epoll;
+    use rustix::net::sockopt::set_socket_linger;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
+
+    /// A server that does not wait until its answer was taken ends the connection by a reset.
+    #[test]
+    fn an_answer_counts_with_a_reset_behind_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (go, may) = channel();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; REQUEST.len()]).unwrap();
+            may.recv().unwrap();
+            let text = b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+            stream.write_all(text).unwrap();
+            set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        });
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let (mut connection, mut buffer) = (Connection::default(), [0; 4_096]);
+        let now = Instant::now();
+        connection.begin(&epoll, 0, address, now, REQUEST).unwrap();
+        while connection.opening {
+            connection.go_on(REQUEST, &mut buffer, true).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        go.send(()).unwrap();
+        server.join().unwrap();
+        // Both are there now.
+        let mut answered = None;
+        while let Ok(progress) = connection.go_on(REQUEST, &mut buffer, true) {
+            answered = answered.or(progress.answered);
+            if progress.closed {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(answered.map(|(status, _)| status), Some(200));
+        assert!(!connection.abandon());
+    }
 }

@@ -213,6 +213,7 @@ impl<U: Iterator<Item = (Duration, usize)>> Client<'_, U> {
 mod tests {
     use super::Users;
     use crate::load::Outcome;
+    use rustix::net::sockopt::set_socket_linger;
     use std::io::{BufRead, BufReader, Write};
     use std::net::{SocketAddr, TcpListener};
     use std::sync::Arc;
@@ -228,6 +229,11 @@ mod tests {
 
     /// A server that ends each connection with its answer, by a thread for each.
     fn server(status: &'static str) -> (SocketAddr, Arc<Seen>) {
+        server_that(status, false)
+    }
+
+    /// As [`server`]; whether it ends them by resets.
+    fn server_that(status: &'static str, resets: bool) -> (SocketAddr, Arc<Seen>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
@@ -248,6 +254,9 @@ mod tests {
                     seen.now.fetch_sub(1, Ordering::SeqCst);
                     let text = format!("HTTP/1.0 {status}\r\nContent-Length: 5\r\n\r\nhello");
                     let _ = stream.write_all(text.as_bytes());
+                    if resets {
+                        set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+                    }
                 });
             }
         });
@@ -286,6 +295,15 @@ mod tests {
         assert_eq!((outcome.in_time, outcome.connections), (15, 15));
         assert_eq!(outcome.latency.len(), 15);
         assert!(seen.most.load(Ordering::SeqCst) <= 3);
+    }
+
+    /// Answer and reset are often there at once.
+    #[test]
+    fn a_user_whose_connection_is_reset_behind_its_answer_asks_again() {
+        let (server, _) = server_that("200 OK", true);
+        let outcome = run(server, 64, 3, &[AT_ONCE; 20]);
+        assert_eq!((outcome.due, outcome.answered, outcome.failed), (60, 60, 0));
+        assert_eq!(outcome.connections, 60);
     }
 
     #[test]
