@@ -159,7 +159,8 @@ impl Program {
 /// itself by then: they are killed, or it is asked first if it [ends by](Program::ends_by) a signal.
 ///
 /// Until then nobody takes its end from the kernel. So its number, and that of its group, are nobody else's as long
-/// as this is there: numbers come again soon, and a signal would go to whoever has got it.
+/// as this is there: numbers come again soon, and a signal would go to whoever has got it. In a process that ignores
+/// SIGCHLD the kernel keeps no end: there what a program has left that ended first is not ended with it.
 pub struct Process {
     name: String,
     child: Child,
@@ -179,6 +180,11 @@ impl Process {
 
     /// Whether it still runs; how it ended, if not.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        self.look()
+    }
+
+    /// As there. An error: the kernel does not know it as ours (any more), and its number may be another's by now.
+    fn look(&self) -> Result<Option<ExitStatus>> {
         let only_looks = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let found = waitid(WaitId::Pid(self.pid()?), only_looks);
         let found = found.with_context(|| format!("cannot look after {}", self.name))?;
@@ -203,6 +209,7 @@ impl Process {
 
     /// Sends it a signal. Where it has ended, that does nothing.
     pub fn signal(&self, signal: Signal) -> Result<()> {
+        self.look()?;
         kill_process(self.pid()?, signal).with_context(|| format!("cannot signal {}", self.name))
     }
 
@@ -219,6 +226,7 @@ impl Process {
 
     /// Kills it at once, and then what it has started: that finds out only that it is gone.
     pub fn kill(mut self) -> Result<ExitStatus> {
+        self.look()?;
         self.child.kill()?;
         self.wait(ENDING)
     }
@@ -240,6 +248,9 @@ impl Process {
 
     /// Kills it and all of its group, whoever is left of that.
     fn kill_group(&mut self) {
+        if self.look().is_err() {
+            return;
+        }
         // Nobody there is left to kill, where that fails.
         let _ = self
             .pid()
@@ -380,6 +391,26 @@ mod tests {
         assert!(program.ended().unwrap().unwrap().success());
         drop(program);
         assert!(!Path::new(&own).exists());
+    }
+
+    #[test]
+    fn nobody_gets_a_signal_by_a_number_that_is_free_again() {
+        let file = free("again");
+        let line = "sleep 120 & echo $! >\"$0\"";
+        let program = Program::new("sh").args(["-c", line]).arg(&file);
+        let mut program = program.start().unwrap();
+        assert!(program.wait(Duration::from_secs(60)).unwrap().success());
+        let left = written(&file);
+        // What the kernel does by itself where SIGCHLD is ignored.
+        let taken = waitid(WaitId::Pid(program.pid().unwrap()), WaitIdOptions::EXITED);
+        assert!(taken.unwrap().is_some());
+        assert!(program.ended().is_err());
+        assert!(program.signal(Signal::TERM).is_err());
+        drop(program);
+        assert!(!is_gone(&left));
+        let left = Pid::from_raw(left.parse().unwrap()).unwrap();
+        kill_process(left, Signal::KILL).unwrap();
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]
