@@ -128,9 +128,14 @@ fn declare(extent: Extent) -> Experiment {
 
 struct Guarded {
     setup: Setup,
-    /// That of the measurement that comes next: it begins with what an nginx has that was asked for nothing yet. Before
-    /// its network, which it is in.
-    ready: Option<(Growing, Bed)>,
+    /// That of the measurement that comes next: it begins with what an nginx has that was asked for nothing yet.
+    ready: Option<Ready>,
+}
+
+struct Ready {
+    server: Growing,
+    /// After the server that is in its network: what is first is dropped first, also where a measurement fails.
+    bed: Bed,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
@@ -170,12 +175,13 @@ impl Bench for Guarded {
         };
         let guard = (subject >= 2).then_some(guard);
         let server = Growing::start(bed.world(), bed.outboard(), guard, Some(SERVER_CORE))?;
-        self.ready = Some((server, bed));
+        self.ready = Some(Ready { server, bed });
         Ok(())
     }
 
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let (server, bed) = self.ready.take().context("no server was started")?;
+        let ready = self.ready.take().context("no server was started")?;
+        let (server, bed) = (&ready.server, &ready.bed);
         let count = at.number(REQUESTS)? as u64;
         let mut most = server.memory();
         let mut lost = 0;
@@ -209,7 +215,7 @@ impl Bench for Guarded {
         let now = server.memory();
         let told = server.told()?;
         let reloads = told.iter().filter(|line| line["event"] == "reload").count();
-        server.stop()?;
+        ready.server.stop()?;
         Ok(Sample::default()
             .with(MEMORY, now as f64 / 1e6)
             .with(MOST, most.max(now) as f64 / 1e6)
