@@ -48,6 +48,31 @@ fn surge_is_as_published() {
     assert!(surge::Popularity::of(0).is_err());
 }
 
+/// By the published parameters, in numbers: what is drawn and what it is held against have theirs from one place.
+#[test]
+fn surges_parameters_are_the_published_ones() {
+    let near = |name: &str, found: f64, wanted: f64| {
+        assert!((found - wanted).abs() < 1e-3, "{name}: {found}");
+    };
+    // Lognormal, 9.357 and 1.318: its median, and a deviation above that. 93 % are of it, and 0.968 of it below 133 kB.
+    let sizes = surge::Sizes::cumulative;
+    near("body", sizes(11_580.0), 0.93 * 0.5 / 0.968);
+    near("body", sizes(43_261.0), 0.93 * 0.8413 / 0.968);
+    // Pareto: twice the least is passed by 2^−α, α = 1.1, and 1.0 for what is asked for, from 1,000 bytes on.
+    near("tail", sizes(266_000.0), 0.93 + 0.07 * 0.5335);
+    near("requested", surge::requested_cumulative(2_000.0), 0.5);
+    let median = surge::requested_quantile(0.5);
+    assert!((1_995.0..2_005.0).contains(&median), "{median}");
+    // A page has one object at most if fewer than two were drawn: α = 2.43.
+    near("embedded", surge::embedded_cumulative(1.0), 0.8144);
+    // From a second on, α = 1.5.
+    near("inactive", surge::inactive_cumulative(1.0), 0.0);
+    near("inactive", surge::inactive_cumulative(4.0), 0.875);
+    // Weibull, 1.46 and 0.382: its median, and its scale.
+    near("active", surge::active_cumulative(0.559), 0.5);
+    near("active", surge::active_cumulative(1.46), 0.6321);
+}
+
 /// The test has the power to see a parameter that is a little off.
 #[test]
 fn another_parameter_would_be_found_out() {
