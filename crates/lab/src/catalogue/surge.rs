@@ -12,7 +12,7 @@ use crate::nginx::Nginx;
 use crate::workload::files;
 use crate::workload::surge::Popularity;
 use crate::workload::users::{User, site};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::sync::Arc;
 
 pub const ENTRY: Entry = Entry {
@@ -61,9 +61,13 @@ fn declare(extent: Extent) -> Experiment {
              one after the other, for the objects in it (Pareto), with pauses between them (Weibull), and reads before \
              the next page (Pareto); it asks when it has the answer before, so that a slow server is asked less. The \
              site has {FILES} files, of sizes with a lognormal body and a Pareto tail up to 50 MB, asked for by Zipf's \
-             law, and matched so that the sizes of what is asked for are near SURGE's own (Pareto), too. Parameters \
-             and pauses are as published, in real time; that what was asked for is asked for again soon (its temporal \
-             locality) is left out. All users have been there for ten minutes, of their own time, when they begin."
+             law, and matched so that the sizes of what is asked for are as near to SURGE's own (Pareto) as so few \
+             files allow: the first alone is an eighth of all that is asked for. Parameters and pauses are as \
+             published, in real time; tails are cut, and numbers of objects rounded down. Each object is drawn anew \
+             from all files and belongs to no page, and that what was asked for is asked for again soon (temporal \
+             locality) is left out. All users have been there for ten minutes, of their own time, when they begin. \
+             Where they ask for more than the server carries, the window shows how the queue of those who wait grows, \
+             not where it settles: that takes longer, as pauses of minutes do."
         ),
         roles: ROLES.into(),
         axes: vec![Axis::of_numbers(USERS, "", levels)],
@@ -120,6 +124,9 @@ impl Bench for Surge {
 
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let users = std::mem::take(&mut self.users);
+        if users.is_empty() {
+            bail!("no users were made ready");
+        }
         let load = Users {
             server: Nginx::address(),
             texts: &self.texts,
