@@ -4,16 +4,18 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use host::{ConnectError, ConnectOptions, FastOpen, Readiness, Session};
 use libc::{sockaddr, socklen_t};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::calls::blocking::set_kernel_blocking;
 use crate::calls::epoll;
 use crate::calls::stream::StreamRef;
-use crate::engine::{report, session, settings};
+use crate::engine::{forks, report, session, settings};
 use crate::kernel::address::{kernel_name, read_address};
 use crate::kernel::deadline::Patience;
 use crate::kernel::option::kernel_value;
@@ -63,7 +65,7 @@ pub unsafe fn connect(
     if let Some(stream) = tcp.stream() {
         return Some(again(held, tcp, stream));
     }
-    if !tcp.is_undecided() || tcp.was_left() {
+    if !tcp.is_undecided() || was_left(fd, tcp) {
         return None;
     }
     // SAFETY: as the caller promises.
@@ -89,6 +91,30 @@ pub unsafe fn connect(
         Some(stream) => wait_until_open(held, stream),
         None => Err(Errno::INVAL),
     })
+}
+
+/// Whether a connect was left to the kernel, by this process or by another that has the socket.
+pub fn was_left(fd: c_int, tcp: &Tcp) -> bool {
+    if !tcp.was_left() && (forks::happened() || tcp.is_found()) && is_begun(fd) {
+        tcp.leave(true);
+    }
+    tcp.was_left()
+}
+
+/// The state of TCP_INFO in which a socket is connected to nobody.
+const CLOSED: u8 = 7;
+
+/// Whether the kernel's socket is being connected or is, or an error says that it could not be, which this leaves there.
+fn is_begun(fd: c_int) -> bool {
+    let info = kernel_value::<libc::tcp_info>(fd, libc::IPPROTO_TCP, libc::TCP_INFO);
+    if info.is_ok_and(|info| info.tcpi_state != CLOSED) {
+        return true;
+    }
+    // SAFETY: the program's own, in its call.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    let mut polled = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
+    let _ = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+    polled[0].revents().contains(PollFlags::ERR)
 }
 
 /// Has the engine begin to open a connection. False: it is the kernel's to connect.

@@ -39,7 +39,7 @@ pub unsafe fn before_send(
         return Ok(None);
     };
     if tcp.is_undecided() {
-        if tcp.was_left() {
+        if connect::was_left(fd, tcp) {
             return Ok(None);
         }
         // SAFETY: as the caller promises.

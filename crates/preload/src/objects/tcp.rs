@@ -39,6 +39,8 @@ pub struct Tcp {
     stage: OnceLock<Stage>,
     /// A connect was left to the kernel.
     left: AtomicBool,
+    /// Another program has made it, and may have it still.
+    is_found: AtomicBool,
     /// It becomes the engine's just now, and is not yet in every set as it was.
     moving: AtomicBool,
     /// The epoll sets that were told of it while it was still the kernel's.
@@ -65,6 +67,7 @@ impl Tcp {
             error: AtomicI32::new(0),
             stage: OnceLock::new(),
             left: AtomicBool::new(false),
+            is_found: AtomicBool::new(false),
             moving: AtomicBool::new(false),
             watches: Small::new(Vec::new()),
         }
@@ -74,6 +77,7 @@ impl Tcp {
     pub fn found(family: c_int, nonblocking: bool) -> Self {
         let tcp = Self::new(family, nonblocking);
         tcp.options.store(true, Ordering::Relaxed);
+        tcp.is_found.store(true, Ordering::Relaxed);
         tcp
     }
 
@@ -98,6 +102,7 @@ impl Tcp {
             error: AtomicI32::new(0),
             stage: OnceLock::new(),
             left: AtomicBool::new(false),
+            is_found: copy(&self.is_found),
             moving: AtomicBool::new(false),
             watches: Small::new(Vec::new()),
         }
@@ -140,13 +145,18 @@ impl Tcp {
         self.moving.load(Ordering::Acquire)
     }
 
+    /// Whether another program has made it.
+    pub fn is_found(&self) -> bool {
+        self.is_found.load(Ordering::Relaxed)
+    }
+
     /// A connect is left to the kernel, or what became of that is forgotten.
     pub fn leave(&self, left: bool) {
         self.left.store(left, Ordering::Relaxed);
     }
 
-    /// Whether a connect was left to the kernel, which has the connection, or says what became of it. What kept it from
-    /// the engine may be over by now, and the engine would open another.
+    /// Whether this process has left a connect to the kernel, which has the connection, or says what became of it. What
+    /// kept it from the engine may be over by now, and the engine would open another.
     pub fn was_left(&self) -> bool {
         self.left.load(Ordering::Relaxed)
     }

@@ -163,6 +163,34 @@ pub fn refused_before_a_look(stage: &mut Stage<'_>) {
     }
 }
 
+/// One process connects a socket within this machine, and the other then connects it to elsewhere: it is connected, or
+/// the other is told what has become of it.
+pub fn connected_elsewhere(stage: &mut Stage<'_>) {
+    let elsewhere = agents_listener(stage.agent);
+    for nobody in [false, true] {
+        let (listener, here) = calls::listening(stage.here, 0);
+        if nobody {
+            stage.transcript.close(listener);
+        }
+        let fd = calls::socket(stage.here, if nobody { libc::SOCK_NONBLOCK } else { 0 });
+        let connect = |address| {
+            calls::with_address(address, |name, length| {
+                // SAFETY: the address is whole.
+                unsafe { libc::connect(fd, name, length) }
+            })
+        };
+        in_a_child(stage, || c_int::from(connect(here) == 0));
+        stage
+            .transcript
+            .call("connect", connect(elsewhere) as isize);
+        stage.transcript.close(fd);
+        if !nobody {
+            stage.transcript.close(listener);
+        }
+    }
+    stage.agent.tell("unlisten");
+}
+
 /// What one process shuts down is shut for the other, from the moment on at which it has.
 pub fn shut_down_elsewhere(stage: &mut Stage<'_>, fd: c_int) {
     // SAFETY: ignores a signal: the number of the error is what is looked at.

@@ -274,6 +274,7 @@ const ALONE: &[(&str, Alone)] = &[
     ("cancelled in a set", cancelling::in_a_set),
     ("cancelled in files", cancelling::in_files),
     ("cancelled in pipes", cancelling::in_pipes),
+    ("connected in a child", family::connected_elsewhere),
     (
         "refused before a child looks",
         family::refused_before_a_look,
