@@ -9,7 +9,7 @@ type Pixels = (i32, i32);
 /// Lengths of dashes and of what is between them; no gap: a whole line.
 const DASHES: [(u32, u32); 4] = [(1, 0), (10, 5), (4, 4), (2, 6)];
 /// Marks that there are.
-pub const MARKS: usize = 10;
+pub const MARKS: usize = 12;
 
 /// The dashes of the line with a number, and the gaps between them. With as many lines as there are marks, they begin
 /// again with other dashes.
@@ -17,10 +17,30 @@ pub fn dashes(number: usize) -> (u32, u32) {
     DASHES[(number + number / MARKS) % DASHES.len()]
 }
 
-/// The mark with a number, so many pixels to the right: its inside and its edge. Marks are filled and
-/// open in turn.
-pub fn shape(number: usize, ink: RGBAColor, right: i32) -> (Polygon<Pixels>, PathElement<Pixels>) {
-    let corners: &[(i32, i32)] = match number / 2 % (MARKS / 2) {
+/// Pieces of a line in the legend, at most.
+const PIECES: usize = 4;
+
+/// The line with these dashes as the legend shows it, so long: its pieces.
+pub fn legend_line((dash, gap): (u32, u32), length: i32) -> [Vec<Pixels>; PIECES] {
+    std::array::from_fn(|piece| {
+        let (from, to) = match gap {
+            0 if piece == 0 => (0, length),
+            0 => (0, 0),
+            _ => {
+                let from = piece as i32 * (dash + gap).cast_signed();
+                (from, (from + dash.cast_signed()).min(length))
+            }
+        };
+        match from < to {
+            true => vec![(from, 0), (to, 0)],
+            false => Vec::new(),
+        }
+    })
+}
+
+/// The corners of the mark with a number. Marks are filled and open in turn.
+fn corners(number: usize) -> &'static [Pixels] {
+    match number / 2 % (MARKS / 2) {
         0 => &[
             (-2, -4),
             (2, -4),
@@ -34,9 +54,30 @@ pub fn shape(number: usize, ink: RGBAColor, right: i32) -> (Polygon<Pixels>, Pat
         1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
         2 => &[(0, -5), (5, 4), (-5, 4)],
         3 => &[(0, 5), (5, -4), (-5, -4)],
-        _ => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
-    };
-    let mut corners: Vec<Pixels> = corners.iter().map(|(x, y)| (x + right, *y)).collect();
+        4 => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
+        _ => &[
+            (-2, -6),
+            (2, -6),
+            (2, -2),
+            (6, -2),
+            (6, 2),
+            (2, 2),
+            (2, 6),
+            (-2, 6),
+            (-2, 2),
+            (-6, 2),
+            (-6, -2),
+            (-2, -2),
+        ],
+    }
+}
+
+/// The mark with a number, so many pixels to the right: its inside and its edge.
+pub fn shape(number: usize, ink: RGBAColor, right: i32) -> (Polygon<Pixels>, PathElement<Pixels>) {
+    let mut corners: Vec<Pixels> = corners(number)
+        .iter()
+        .map(|(x, y)| (x + right, *y))
+        .collect();
     let fill = if number.is_multiple_of(2) {
         ink
     } else {
@@ -70,7 +111,7 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{DASHES, MARKS, at_axis, dashes};
+    use super::{DASHES, MARKS, at_axis, corners, dashes, legend_line};
 
     #[test]
     fn as_many_lines_as_marks_and_dashes_are_told_apart() {
@@ -85,6 +126,28 @@ mod tests {
         let mut first: Vec<_> = (0..DASHES.len()).map(dashes).collect();
         first.dedup();
         assert_eq!(first.len(), DASHES.len());
+    }
+
+    #[test]
+    fn each_mark_looks_otherwise() {
+        let look = |number: usize| (corners(number), number % 2);
+        let mut looks: Vec<_> = (0..MARKS).map(look).collect();
+        looks.sort_unstable();
+        looks.dedup();
+        assert_eq!(looks.len(), MARKS);
+    }
+
+    #[test]
+    fn a_line_has_its_dashes_in_the_legend() {
+        let ends = |dashes| {
+            let pieces = legend_line(dashes, 28).into_iter();
+            let pieces = pieces.filter_map(|piece| Some((piece.first()?.0, piece.last()?.0)));
+            pieces.collect::<Vec<_>>()
+        };
+        assert_eq!(ends((1, 0)), [(0, 28)]);
+        assert_eq!(ends((10, 5)), [(0, 10), (15, 25)]);
+        assert_eq!(ends((4, 4)), [(0, 4), (8, 12), (16, 20), (24, 28)]);
+        assert_eq!(ends((2, 6)), [(0, 2), (8, 10), (16, 18), (24, 26)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Lines over an axis, drawn for a black-and-white printer too: they differ by dash and mark, not by colour.
 
 use super::declaration::{Axis, Experiment, Picture};
-use super::marks::{MARKS, at_axis, dashes, shape};
+use super::marks::{MARKS, at_axis, dashes, legend_line, shape};
 use anyhow::{Result, anyhow};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -227,18 +227,11 @@ impl Frame<'_> {
             };
             drawn.label(&line.name).legend(move |at| {
                 // What is not drawn has no length.
-                let first = if gap > 0 && !is_marks { 11 } else { 28 };
-                let ends = |from: i32, to: i32| {
-                    if is_line {
-                        vec![(from, 0), (to, 0)]
-                    } else {
-                        vec![]
-                    }
-                };
-                let line = PathElement::new(ends(0, first), ink.stroke_width(1));
-                let rest = PathElement::new(ends(first.max(17), 28), ink.stroke_width(1));
+                let length = if is_line { 28 } else { 0 };
+                let [one, two, three, four] = legend_line((dash, gap), length)
+                    .map(|piece| PathElement::new(piece, ink.stroke_width(1)));
                 let (fill, edge) = shape(number, if is_marks { ink } else { TRANSPARENT }, 14);
-                EmptyElement::at(at) + line + rest + fill + edge
+                EmptyElement::at(at) + one + two + three + four + fill + edge
             });
             if !is_marks {
                 continue;
