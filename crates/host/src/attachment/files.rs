@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::Attachment;
 use super::connection::Connection;
 use super::control::RUNS_WITHIN;
+use super::left::Left;
 use crate::clock::monotonic_ns;
 use crate::lock::lock;
 use crate::send_pool::Run;
@@ -44,21 +45,12 @@ pub(super) struct Files {
     known: HashMap<Place, Known>,
     /// Names of files that are the program's to read now, and are still used.
     retired: Vec<(Place, u16, Arc<Run>)>,
-    /// Those that the engine's policy leaves to the program, without asking for each.
-    left: Option<Left>,
+    /// Those that the engine's policy leaves to the program.
+    left: Left,
     /// When it was last looked which of them are used.
     swept_ns: u64,
     /// Until then it is not looked again for room: there was none.
     full_until_ns: u64,
-}
-
-/// Files of these sizes, the first and the last, are the program's to read. Those of other devices may be no files
-/// that a policy decides about.
-#[derive(Debug)]
-struct Left {
-    device: u64,
-    sizes: RangeInclusive<u64>,
-    until_ns: u64,
 }
 
 /// What the engine says of a file that it is shown.
@@ -131,20 +123,13 @@ impl Files {
 
     /// Whether the engine need not be asked about a file of this size that it does not have.
     fn is_left(&self, place: Place, size: u64, now: u64) -> bool {
-        let covers = |left: &Left| {
-            left.device == place.0 && now < left.until_ns && left.sizes.contains(&size)
-        };
-        !self.is_shown(place) && self.left.as_ref().is_some_and(covers)
+        !self.is_shown(place) && self.left.covers(place.0, size, now)
     }
 
     /// The engine leaves a file to the program, and with it those of these sizes. Returns what [`learn`](Self::learn)
     /// does.
     fn leave(&mut self, place: Place, sizes: RangeInclusive<u64>, now: u64) -> Option<u16> {
-        self.left = Some(Left {
-            device: place.0,
-            sizes,
-            until_ns: now + REFUSED_NS,
-        });
+        self.left.note(place.0, sizes, now);
         self.learn(place, Err(Errno::AGAIN), now)
     }
 
@@ -382,6 +367,7 @@ impl RegisteredFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attachment::left::LEFT_NS;
 
     #[test]
     fn a_file_is_forgotten_when_nobody_has_sent_from_it_for_a_while() {
@@ -493,7 +479,7 @@ mod tests {
         assert!(!files.is_left((2, 3), 10, 6), "memory is on another device");
         assert!(!files.is_left((1, 1), 10, 6), "the engine has it");
         assert!(
-            !files.is_left((1, 3), 10, 5 + REFUSED_NS),
+            !files.is_left((1, 3), 10, 5 + LEFT_NS),
             "it may be another load"
         );
         files.leave((1, 1), 10..=20, 6);

@@ -11,6 +11,7 @@
 //! - `submit`: what goes to the engine, and who waits for room
 //! - `pump`: what comes from the engine, and whom it concerns
 //! - `files`: what the engine sends from by itself
+//! - `left`: files that the engine's policy leaves to the program
 //! - `held`: memory that a program holds
 //! - `hesitate`: what a thread does before it sleeps
 //! - `memory`: send memory that goes back to the machine
@@ -24,6 +25,7 @@ mod engine;
 mod files;
 mod held;
 mod hesitate;
+mod left;
 mod life;
 mod listens;
 mod memory;
