@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -22,7 +23,7 @@ const BEFORE: u32 = 14;
 struct Silent;
 
 impl ReadLoads for Silent {
-    fn of_slot(&mut self, _: u16) -> Option<Load> {
+    fn of_slot(&mut self, _: u16, _: SocketAddr) -> Option<Load> {
         None
     }
 }

@@ -1,6 +1,6 @@
 //! What the kernel has on a port of the engine's: connections, and the sockets that were shown for it.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use crate::world::{Host, World};
@@ -96,7 +96,7 @@ fn an_answer_to_an_older_question_does_not_count() {
 struct Silent;
 
 impl ReadLoads for Silent {
-    fn of_slot(&mut self, _: u16) -> Option<Load> {
+    fn of_slot(&mut self, _: u16, _: SocketAddr) -> Option<Load> {
         None
     }
 }

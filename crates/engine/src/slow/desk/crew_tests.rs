@@ -39,7 +39,7 @@ impl KernelSockets for Nothing {
 }
 
 impl ReadLoads for Nothing {
-    fn of_slot(&mut self, _slot: u16) -> Option<netdev::steering::Load> {
+    fn of_slot(&mut self, _slot: u16, _local: SocketAddr) -> Option<netdev::steering::Load> {
         None
     }
 }

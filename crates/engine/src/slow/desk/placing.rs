@@ -153,9 +153,9 @@ impl Placing {
             return Vec::new();
         };
         let mut any = false;
-        for listener in self.listeners.values_mut() {
+        for (local, listener) in &mut self.listeners {
             any |= listener.slot.is_some();
-            listener.read(age, &mut **loads);
+            listener.read(*local, age, &mut **loads);
         }
         self.next = any.then(|| now + PERIOD);
         let all = self.listeners.iter();

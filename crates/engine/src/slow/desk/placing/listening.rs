@@ -1,5 +1,7 @@
 //! A listener, and where its new connections go.
 
+use core::net::SocketAddr;
+
 use netdev::steering::SHARE_ALL;
 use policy::Band;
 
@@ -85,13 +87,13 @@ impl Listening {
         self.configured != Placement::Engine && self.slot.is_none()
     }
 
-    /// Reads what has come to it. What cannot be read now says nothing of now.
-    pub fn read(&mut self, now: u64, loads: &mut dyn ReadLoads) {
+    /// Reads what has come to it, which listens at `local`. What cannot be read now says nothing of now.
+    pub fn read(&mut self, local: SocketAddr, now: u64, loads: &mut dyn ReadLoads) {
         let Some(slot) = self.slot else {
             self.reading = Reading::None;
             return;
         };
-        match loads.of_slot(slot) {
+        match loads.of_slot(slot, local) {
             Some(load) => {
                 self.reading = Reading::Done;
                 self.decider.read(now, load);

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 struct Stated(Arc<Mutex<HashMap<u16, Load>>>);
 
 impl ReadLoads for Stated {
-    fn of_slot(&mut self, slot: u16) -> Option<Load> {
+    fn of_slot(&mut self, slot: u16, _local: SocketAddr) -> Option<Load> {
         self.0.lock().expect("no panic").get(&slot).copied()
     }
 }
