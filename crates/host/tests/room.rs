@@ -171,3 +171,40 @@ fn who_asks_for_less_than_before_looks_once_more() {
     assert!(is_readable(poller.fd()));
     poller.disarm();
 }
+
+/// By the time the engine looks for whom it has to wake, another thread has taken in what it has published.
+#[test]
+fn room_that_another_thread_takes_in_wakes_who_waits_for_it_in_a_set() {
+    let scene = Scene::new();
+    let mut poller = scene.set_for(Readiness::OUT);
+    let mut ready = Vec::new();
+    poller.wait(&mut ready, Some(Duration::ZERO)).unwrap();
+    let from = scene.fill();
+    assert_ne!(poller.arm().unwrap(), Some(Duration::ZERO));
+    let session = &scene.session;
+    scene.engine.host(|host| {
+        host.acknowledge_slowly(scene.conn, from, || session.pump());
+    });
+    assert!(is_readable(poller.fd()));
+    poller.disarm();
+    poller.wait(&mut ready, Some(HANG)).unwrap();
+    assert!(ready[0].readiness.intersects(Readiness::OUT));
+}
+
+/// The engine rings nobody for that: who waits is told of what is acknowledged.
+#[test]
+fn a_larger_buffer_that_another_thread_hears_of_wakes_who_waits_for_room() {
+    let scene = Scene::new();
+    let mut poller = scene.set_for(Readiness::OUT);
+    let mut ready = Vec::new();
+    poller.wait(&mut ready, Some(Duration::ZERO)).unwrap();
+    scene.fill();
+    assert_ne!(poller.arm().unwrap(), Some(Duration::ZERO));
+    scene.engine.host(|host| host.advise(scene.conn, 1 << 20));
+    assert!(!is_readable(poller.fd()));
+    scene.session.pump();
+    assert!(is_readable(poller.fd()));
+    poller.disarm();
+    poller.wait(&mut ready, Some(HANG)).unwrap();
+    assert!(ready[0].readiness.intersects(Readiness::OUT));
+}

@@ -28,6 +28,9 @@
 //! engine looks at the word for each acknowledgement that it tells of, so it finds the one that reaches the position,
 //! and what is told at once is less than half of what the word counts. The test `loom` explores this code.
 //!
+//! Where so much was acknowledged, and the host has taken that in, it waits for less, or for what is further on, and E3
+//! may find that already. So whoever takes in what others wait for tells them, whatever the engine does.
+//!
 //! A count that is out of reach is taken for one that is reached: who says nonsense is rung. An engine that does not
 //! know of counts takes any for 0.
 //!

@@ -92,7 +92,7 @@ impl SocketCore {
         let news = self.refresh(&state);
         drop(state);
         if !news.is_empty() {
-            self.source.0.happened(news);
+            self.happened(news);
         }
     }
 

@@ -78,9 +78,6 @@ pub struct Socket {
     session: Arc<SessionCore>,
 }
 
-/// What acknowledgements bring, which the engine reports in its own time.
-const FOR_ROOM: Readiness = Readiness(Readiness::OUT.0 | Readiness::WRNORM.0 | Readiness::ACKED.0);
-
 impl Socket {
     /// One of a connection that is in the session's tables.
     pub(crate) fn new(core: Arc<SocketCore>, session: &Arc<SessionCore>) -> Self {
@@ -131,7 +128,7 @@ impl Socket {
     pub fn wait(&self, wanted: Readiness, limit: Option<Duration>) -> Result<Readiness, Errno> {
         let wanted = wanted | Readiness::ALWAYS;
         let at = || self.core.place_to_park();
-        let wants = if wanted.intersects(FOR_ROOM) {
+        let wants = if wanted.intersects(room::NEWS) {
             Wants::All
         } else {
             Wants::Urgent

@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::readiness::Readiness;
 
+/// What acknowledgements bring, which the engine reports in its own time.
+pub(super) const NEWS: Readiness =
+    Readiness(Readiness::OUT.0 | Readiness::WRNORM.0 | Readiness::ACKED.0);
+
 /// Who waits for room. Changed under the lock on the state.
 #[derive(Debug, Default)]
 pub(super) struct Room {

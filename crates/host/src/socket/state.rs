@@ -277,10 +277,11 @@ impl SocketCore {
     }
 
     /// Tells those who want to hear of news. Where the engine has woken only who sleeps on the connection,
-    /// those who wait in sets are woken here.
+    /// those who wait in sets are woken here. For room it may have woken nobody: it looks for how much somebody waits
+    /// after it has published what is there, and by then it may have been taken in here, and less be waited for.
     pub(super) fn happened(&self, news: Readiness) {
         let watched = self.source.0.happened(news);
-        if watched && self.parks.load(Ordering::SeqCst) {
+        if watched && (self.parks.load(Ordering::SeqCst) || news.intersects(room::NEWS)) {
             self.source.0.call();
         }
     }

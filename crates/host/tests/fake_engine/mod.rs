@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+mod room;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -399,23 +401,33 @@ fn acked(completion: &Completion) -> Option<u64> {
 impl Attached {
     /// Posts a completion, and wakes who sleeps: on its connection, or else by a bell.
     pub fn post(&mut self, completion: Completion) {
-        let concerns = concerns(&completion);
+        self.post_as(completion, concerns(&completion));
+    }
+
+    fn post_as(&mut self, completion: Completion, concerns: Option<(ConnRef, News)>) {
         self.post_quietly(completion);
+        if let Completion::Accepted { listener, .. } = completion
+            && let Some(bell) = self.listeners_bells.get(&listener)
+        {
+            fence(Ordering::SeqCst);
+            self.ring(1 << bell);
+        } else {
+            self.wake(concerns, acked(&completion));
+        }
+    }
+
+    /// Wakes whom concerns what was published.
+    fn wake(&mut self, concerns: Option<(ConnRef, News)>, acked: Option<u64>) {
         fence(Ordering::SeqCst);
         let mut bells = bells::ALL;
         if let Some((conn, news)) = concerns
             && let Some(word) = self.side.positions.sleeper(conn.index)
             && let Some(bell) = self.side.positions.bell(conn.index)
         {
-            if parked::wake(word, news, acked(&completion)) != Found::Nobody {
+            if parked::wake(word, news, acked) != Found::Nobody {
                 return;
             }
             bells = bells::of(bell);
-        }
-        if let Completion::Accepted { listener, .. } = completion
-            && let Some(bell) = self.listeners_bells.get(&listener)
-        {
-            bells = 1 << bell;
         }
         self.ring(bells);
     }
