@@ -130,13 +130,17 @@ unsafe fn way(
     };
     code(remote.and_then(|remote| {
         let way = context.0.way(remote.ip(), doubted)?;
+        let interface = match [way.next_hop, way.source].iter().any(is_of_link) {
+            true => context.0.engine()?.unwrap_or_default().interface,
+            false => 0,
+        };
         let mut hardware = [0; 8];
         hardware[..6].copy_from_slice(&way.hardware.unwrap_or_default());
         // SAFETY: `out` is room for a way, whose bytes may be anything. All of it is written.
         unsafe {
             out.write_bytes(0, 1);
-            write_address(&raw mut (*out).next_hop, on_link(context, way.next_hop)?)?;
-            write_address(&raw mut (*out).source, on_link(context, way.source)?)?;
+            write_address(&raw mut (*out).next_hop, on_link(way.next_hop, interface))?;
+            write_address(&raw mut (*out).source, on_link(way.source, interface))?;
             (*out).state = match way.neighbour {
                 Neighbour::Unknown => 0,
                 Neighbour::Reachable => 1,
@@ -150,14 +154,16 @@ unsafe fn way(
     }))
 }
 
+/// Whether it holds on a link alone.
+fn is_of_link(address: &IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
 /// An address of the engine's as a program can use it: one that holds on a link alone is nobody's without it.
-fn on_link(context: &ObContext, address: IpAddr) -> Result<SocketAddr, Errno> {
+fn on_link(address: IpAddr, interface: u32) -> SocketAddr {
     match address {
-        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
-            let interface = context.0.engine()?.unwrap_or_default().interface;
-            Ok(SocketAddrV6::new(v6, 0, 0, interface).into())
-        }
-        _ => Ok((address, 0).into()),
+        IpAddr::V6(v6) if is_of_link(&address) => SocketAddrV6::new(v6, 0, 0, interface).into(),
+        _ => (address, 0).into(),
     }
 }
 

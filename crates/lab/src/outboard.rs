@@ -1,6 +1,6 @@
 //! Outboard itself as a subject: its engine and what runs on it, started as a user would.
 
-use crate::process::{Process, Program};
+use crate::process::{Process, Program, runs};
 use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, anyhow};
@@ -143,7 +143,7 @@ impl Outboard {
     }
 
     /// Whether it takes them for programs of which one is such.
-    fn takes_for(&self, port: u16, is_such: impl Fn(u64) -> bool) -> bool {
+    fn takes_for(&self, port: u16, is_such: impl Fn(u32) -> bool) -> bool {
         // Connections that are over for a while yet may be many.
         match self.sockets_that("--listening") {
             Ok(rows) => rows.iter().any(|row| is_at(row, port, &is_such)),
@@ -305,25 +305,16 @@ pub fn total(counters: &[Counter], name: &str) -> f64 {
 }
 
 /// Whether a socket is a listener at a port, of a program that is such.
-fn is_at(row: &Value, port: u16, is_such: impl Fn(u64) -> bool) -> bool {
+fn is_at(row: &Value, port: u16, is_such: impl Fn(u32) -> bool) -> bool {
     let end = format!(":{port}");
     row["state"] == "LISTEN"
         && row["local"]
             .as_str()
             .is_some_and(|local| local.ends_with(&end))
-        && row["pid"].as_u64().is_none_or(is_such)
-}
-
-/// Whether there is a process of that number which has not ended: it keeps its number until it is waited for.
-fn runs(process: u64) -> bool {
-    let file = format!("/proc/{process}/stat");
-    let stat = std::fs::read_to_string(file).unwrap_or_default();
-    // What it is called is between parentheses, and may have some, too.
-    let state = stat
-        .rsplit(") ")
-        .next()
-        .and_then(|rest| rest.chars().next());
-    state.is_some_and(|state| !"ZX".contains(state))
+        && row["pid"]
+            .as_u64()
+            .and_then(|pid| u32::try_from(pid).ok())
+            .is_none_or(is_such)
 }
 
 #[cfg(test)]

@@ -293,6 +293,18 @@ impl Drop for Process {
     }
 }
 
+/// Whether there is a process of that number which has not ended: it keeps its number until it is waited for.
+pub(crate) fn runs(process: u32) -> bool {
+    let file = format!("/proc/{process}/stat");
+    let stat = std::fs::read_to_string(file).unwrap_or_default();
+    // What it is called is between parentheses, and may have some, too.
+    let state = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| !"ZX".contains(state))
+}
+
 /// How a program has ended, in the form in which the library has it (wait(2)).
 fn status(found: &WaitIdStatus) -> ExitStatus {
     const DUMPED: i32 = 0x80;
@@ -348,8 +360,7 @@ mod tests {
 
     /// Whether a process is no more; somebody may have to wait for it yet.
     fn is_gone(number: &str) -> bool {
-        let state = std::fs::read_to_string(format!("/proc/{number}/stat"));
-        state.map_or(true, |text| text.contains(") Z "))
+        !runs(number.parse().unwrap())
     }
 
     /// A server's worker would keep its port.

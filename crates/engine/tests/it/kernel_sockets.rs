@@ -402,19 +402,8 @@ fn socket_as(uid: u32, port: u16) -> TcpListener {
 
 /// A host listens by this socket, and is willing to be handed connections.
 fn listen_by(world: &mut World, host: &mut Host, kernel: TcpListener) {
-    let request = Request::Listen {
-        addr: kernel.local_addr().expect("bound"),
-        v6only: false,
-        backlog: 128,
-        pinned: false,
-    };
-    let shown = kernel.try_clone().expect("descriptors").into();
+    let listener = world.show(host, &kernel);
     host.kernel.push(kernel);
-    let fds = [shown].into_iter().collect();
-    let (reply, _) = world.request(host, &request, fds);
-    let Reply::Listening { listener } = reply else {
-        panic!("{reply:?}");
-    };
     host.submit(Submission::Credit {
         listener,
         total: 64,

@@ -47,22 +47,6 @@ fn look_on(world: &mut World, span: Duration) {
     }
 }
 
-/// Another program has the kernel's socket and shows it; the listener's name.
-fn show(world: &mut World, host: &mut Host, kernel: &TcpListener) -> u32 {
-    let request = Request::Listen {
-        addr: kernel.local_addr().expect("bound"),
-        v6only: false,
-        backlog: 128,
-        pinned: false,
-    };
-    let shown = kernel.try_clone().expect("descriptors").into();
-    let (reply, _) = world.request(host, &request, [shown].into_iter().collect());
-    let Reply::Listening { listener } = reply else {
-        panic!("{reply:?}");
-    };
-    listener
-}
-
 #[test]
 fn who_waits_is_the_next_holders() {
     for closes in [false, true] {
@@ -77,7 +61,7 @@ fn who_waits_is_the_next_holders() {
         look_on(&mut world, Duration::from_secs(8));
         assert!(!is_reset(&world, client), "a copy is left");
         let mut next = world.attach(None);
-        let listener = show(&mut world, &mut next, &kernel);
+        let listener = world.show(&mut next, &kernel);
         next.submit(Submission::Credit {
             listener,
             total: 8,

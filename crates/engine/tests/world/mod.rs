@@ -558,20 +558,26 @@ impl World {
     /// The same at this port.
     pub fn listen_at(&mut self, host: &mut Host, port: u16) -> (u16, u32) {
         let kernel = TcpListener::bind(("0.0.0.0", port)).expect("a port");
-        let addr = kernel.local_addr().expect("bound");
-        let shown: OwnedFd = kernel.try_clone().expect("descriptors").into();
+        let port = kernel.local_addr().expect("bound").port();
+        let listener = self.show(host, &kernel);
         host.kernel.push(kernel);
+        (port, listener)
+    }
+
+    /// A host shows this socket of the kernel's for what it listens on; the listener's number.
+    pub fn show(&mut self, host: &mut Host, kernel: &TcpListener) -> u32 {
         let request = Request::Listen {
-            addr,
+            addr: kernel.local_addr().expect("bound"),
             v6only: false,
             backlog: 128,
             pinned: false,
         };
+        let shown: OwnedFd = kernel.try_clone().expect("descriptors").into();
         let (reply, _) = self.request(host, &request, [shown].into_iter().collect());
         let Reply::Listening { listener } = reply else {
             panic!("not listening: {reply:?}");
         };
-        (addr.port(), listener)
+        listener
     }
 
     /// A host accepts from the listener of another, too; the listener's number.

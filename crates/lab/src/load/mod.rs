@@ -14,6 +14,7 @@ use connection::Connection;
 use hdrhistogram::Histogram;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -112,11 +113,32 @@ impl Outcome {
         self.in_time as f64 / self.window.as_secs_f64().max(1e-9)
     }
 
+    /// A request was answered after this time; `is_right`: with what was to come.
+    fn came(&mut self, is_right: bool, after: Duration) {
+        if is_right {
+            let time = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+            self.answered += 1;
+            self.latency.saturating_record(time);
+        } else {
+            self.failed += 1;
+        }
+    }
+
     /// Closes the window, now.
     fn close(&mut self, window: Duration, closed: &mut Closed<'_>) {
         self.in_time = self.answered;
         self.window = window;
         closed();
+    }
+}
+
+/// Waits for events until then at most; what was in `events` is forgotten.
+fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>, until: Instant) -> Result<()> {
+    events.clear();
+    let patience = Timespec::try_from(until.saturating_duration_since(Instant::now()))?;
+    match epoll::wait(epoll, spare_capacity(events), Some(&patience)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error).context("epoll_wait"),
     }
 }
 
@@ -188,7 +210,7 @@ impl Load {
 
 struct Client<'a> {
     load: &'a Load,
-    epoll: rustix::fd::OwnedFd,
+    epoll: OwnedFd,
     asked: &'a Asked,
     /// How many requests were begun.
     begun: usize,
@@ -287,12 +309,7 @@ impl<'a> Client<'a> {
                 (false, true) if now < end + self.load.grace => end + self.load.grace,
                 _ => break,
             };
-            events.clear();
-            let patience = Timespec::try_from(until.saturating_duration_since(Instant::now()))?;
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error).context("epoll_wait"),
-            }
+            wait(&self.epoll, &mut events, until)?;
             for event in &events {
                 let index = usize::try_from(event.data.u64())?;
                 if self.go_on(index) {
@@ -332,13 +349,8 @@ impl<'a> Client<'a> {
         if let Some((status, due)) = progress.answered {
             self.outcome.connections += u64::from(self.load.close);
             let wanted = self.asked.wanted.get(usize::from(self.asking[index]));
-            if status == *wanted.unwrap_or(&200) {
-                let latency = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                self.outcome.answered += 1;
-                self.outcome.latency.saturating_record(latency);
-            } else {
-                self.outcome.failed += 1;
-            }
+            let is_right = status == *wanted.unwrap_or(&200);
+            self.outcome.came(is_right, due.elapsed());
         }
         let free = if self.load.close {
             progress.closed

@@ -1,10 +1,9 @@
 //! Connections at a rate, whether the server keeps up or not, with several requests on each: those of a
 //! burst are sent at once (RFC 9112, 9.3.2: pipelined), the next burst when all their answers are there.
 
-use super::{Closed, Outcome, answers::Answers};
+use super::{Closed, Outcome, answers::Answers, wait};
 use anyhow::{Context, Result, bail};
-use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
@@ -140,12 +139,7 @@ impl Client<'_> {
                 (false, true) if now < end + self.sessions.grace => end + self.sessions.grace,
                 _ => break,
             };
-            events.clear();
-            let patience = Timespec::try_from(until.saturating_duration_since(Instant::now()))?;
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error).context("epoll_wait"),
-            }
+            wait(&self.epoll, &mut events, until)?;
             for event in &events {
                 self.go_on(usize::try_from(event.data.u64())?);
             }
@@ -236,14 +230,8 @@ impl Client<'_> {
                             .checked_sub(1)
                             .context("an answer to no request")?;
                         self.last = Instant::now();
-                        if status == 200 {
-                            let time = self.last.saturating_duration_since(session.due);
-                            let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-                            self.outcome.answered += 1;
-                            self.outcome.latency.saturating_record(time);
-                        } else {
-                            self.outcome.failed += 1;
-                        }
+                        let after = self.last.saturating_duration_since(session.due);
+                        self.outcome.came(status == 200, after);
                     }
                     if session.missing == 0 && session.further > 0 {
                         session.further -= 1;

@@ -1,12 +1,10 @@
 //! Users, a fixed number of them: each pauses, asks, and has its answer before it pauses and asks again (a closed loop).
 //! What a server does not keep up with its users ask for later.
 
-use super::{Closed, Connection, Outcome};
-use anyhow::{Context, Result, bail};
-use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use super::{Closed, Connection, Outcome, wait};
+use anyhow::{Result, bail};
+use rustix::event::epoll;
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
@@ -112,12 +110,7 @@ impl<U: Iterator<Item = (Duration, usize)>> Client<'_, U> {
                 _ if is_under_way && now < end + self.load.grace => end + self.load.grace,
                 _ => break,
             };
-            events.clear();
-            let patience = Timespec::try_from(until.saturating_duration_since(Instant::now()))?;
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error).context("epoll_wait"),
-            }
+            wait(&self.epoll, &mut events, until)?;
             for event in &events {
                 self.go_on(usize::try_from(event.data.u64())?)?;
             }
@@ -186,14 +179,8 @@ impl<U: Iterator<Item = (Duration, usize)>> Client<'_, U> {
         };
         self.last = Instant::now();
         self.outcome.connections += 1;
-        if status == 200 {
-            let time = self.last.saturating_duration_since(due);
-            let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-            self.outcome.answered += 1;
-            self.outcome.latency.saturating_record(time);
-        } else {
-            self.outcome.failed += 1;
-        }
+        let after = self.last.saturating_duration_since(due);
+        self.outcome.came(status == 200, after);
         self.pauses(user, self.last)
     }
 
