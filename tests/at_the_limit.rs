@@ -91,6 +91,8 @@ fn a_parent_does_not_spin_in_a_set_of_which_its_child_was_told_last() {
         "edge lowered dies",
         "level own lowered dies",
         "edge own lowered dies",
+        "level own late lowered dies",
+        "edge own late lowered dies",
     ] {
         let mut stream = BufReader::new(scene.connect(7000));
         let printed = || scene.server.printed();

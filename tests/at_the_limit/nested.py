@@ -1,13 +1,15 @@
 """A child that has no descriptor left for what wakes it waits in a set for one inside it, in which is its parent's
 connection. The line that a client begins with says how the outer set watches the inner one, whether the limit is
-lowered besides, so that no number that becomes free is of any use, whether the outer set is the child's own, and
-whether the child dies of the first event. Then its parent waits in the inner set, in which there is nothing."""
+lowered besides, so that no number that becomes free is of any use, whether the outer set is the child's own, whether
+that is made late, when something is there already, and whether the child dies of the first event. Then its parent
+waits in the inner set, in which there is nothing."""
 from limited import LIMIT, fill, line
 
 import os
 import resource
 import select
 import socket
+import time
 
 
 def nest(inner, how):
@@ -20,6 +22,8 @@ def serve(connection, inner, outer, how):
     # By this it attaches.
     connection.sendall(b"the child\n")
     if b"own" in how:
+        if b"late" in how:
+            time.sleep(0.3)
         os.close(held.pop())
         outer = nest(inner, how)
     if b"lowered" in how:

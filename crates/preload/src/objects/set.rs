@@ -167,6 +167,15 @@ impl Set {
         }
     }
 
+    /// It was just put inside another set, or is watched there in another way: what it has to report already is told
+    /// of there.
+    pub fn show(&self) {
+        if let Some(ours) = self.ours.get() {
+            session::pump();
+            ours.sleep.show(|| ours.ready.any_ready());
+        }
+    }
+
     /// As [`nest`](Self::nest), of one that has nothing of ours yet.
     pub fn show_by_number(&self) {
         self.nested.store(true, Ordering::Relaxed);

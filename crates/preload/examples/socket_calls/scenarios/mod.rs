@@ -239,6 +239,7 @@ const ON_CONNECTION: &[(&str, OnConnection)] = &[
     ("a set in a set", sets::nested),
     ("fork beside calls", family::fork_beside_calls),
     ("a set in a set, edge-triggered", sets::nested_by_edges),
+    ("a set in a set after it came", sets::nested_after_it_came),
     ("a set with one place", sets::with_one_place),
 ];
 

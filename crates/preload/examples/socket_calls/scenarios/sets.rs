@@ -82,6 +82,27 @@ pub fn nested_by_edges(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.close(outer);
 }
 
+/// What was there before is told of, too: when the inner set is put inside, and when that is changed.
+pub fn nested_after_it_came(stage: &mut Stage<'_>, fd: c_int) {
+    let (inner, outer) = (set(stage.transcript), set(stage.transcript));
+    let edge = libc::EPOLLIN | libc::EPOLLET;
+    let (add, again) = (libc::EPOLL_CTL_ADD, libc::EPOLL_CTL_MOD);
+    change(stage.transcript, inner, add, fd, libc::EPOLLIN, 1);
+    stage.agent.tell("send x");
+    // By this it is known here.
+    stage.transcript.poll(fd, libc::POLLIN, HANG);
+    for (number, operation) in [(2, add), (3, again), (4, again)] {
+        change(stage.transcript, outer, operation, inner, edge, number);
+        let found = told_by_the_outer(outer, inner);
+        stage
+            .transcript
+            .note(format_args!("outer and inner {found:?}"));
+    }
+    stage.transcript.recv(fd, 10, 0);
+    stage.transcript.close(inner);
+    stage.transcript.close(outer);
+}
+
 /// A member that always has something to report keeps none of the others from it.
 pub fn with_one_place(stage: &mut Stage<'_>, fd: c_int) {
     let set = set(stage.transcript);

@@ -92,6 +92,9 @@ unsafe fn put_inside(
         inner.nest(fd, level)?;
     }
     kernel_control(number, operation, fd, event)?;
+    if is_put {
+        inner.show();
+    }
     let outer = table::get(number);
     let Some(outer) = outer.as_ref().and_then(|outer| outer.epoll()) else {
         return Ok(());

@@ -247,6 +247,19 @@ impl Sleep {
         }
     }
 
+    /// The set was just put inside another, or is watched there in another way: what there is to report already is an
+    /// event there, as it is to the kernel.
+    pub fn show(&self, any_ready: impl Fn() -> bool) {
+        let mut state = lock(&self.state);
+        if state.always.is_some()
+            && self.renew(&mut state).is_ok()
+            && any_ready()
+            && !state.is_rung()
+        {
+            state.ring();
+        }
+    }
+
     /// The set's own number has just begun to tell of it. If nobody rings, who sleeps by it comes out, and sleeps no
     /// longer than he may from then on.
     pub fn ring_unless_rung_for(&self) {
