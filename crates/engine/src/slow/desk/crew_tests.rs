@@ -626,6 +626,7 @@ fn each_worker_hears_what_is_for_all_and_its_own_answers() {
     let mut two = Two::new();
     let (one, other) = (WorkerId(0), WorkerId(1));
     two.desk.mixed(other, 80, 3);
+    two.desk.look_at_new_ports();
     let told = |two: &mut Two| {
         let orders = |worker: &mut ToSlow| {
             let orders = std::iter::from_fn(|| worker.order());

@@ -295,6 +295,7 @@ impl Desk {
         self.look_at_all_sockets();
         let ready = self.control.poller.ready();
         let heard = self.see_to(&ready);
+        self.look_at_new_ports();
         self.reclaim_here();
         self.fetch_here();
         self.close_here();

@@ -16,6 +16,9 @@ use crate::slow::kernel::sock_diag;
 
 /// How often it is looked, while there is something to look for.
 const PERIOD: Duration = Duration::from_secs(1);
+/// When a port is looked at that has just become mixed: what a program waits for, which the worker says next, goes
+/// first.
+const AFTER_ANSWERS: Duration = Duration::from_millis(1);
 /// When it is first looked again after a program has ended or closed a listener: the kernel's socket
 /// closes a moment before or after. Each time that follows is twice as long, up to the period.
 const FIRST_LOOK: Duration = Duration::from_millis(4);
@@ -74,6 +77,9 @@ pub(super) struct Followed {
     promised: bool,
     /// Mixed ports, and the last question of each worker about each.
     mixed: BTreeMap<(u16, WorkerId), u64>,
+    /// Those of them that were not looked at yet, and when they are.
+    new: Vec<((u16, WorkerId), u64)>,
+    new_at: Option<Instant>,
     /// When proofs are looked at next, and how long after the last time that is.
     proofs_at: Option<(Instant, Duration)>,
     /// When mixed ports are looked at next.
@@ -93,6 +99,8 @@ impl Followed {
             proofs: HashMap::new(),
             promised: false,
             mixed: BTreeMap::new(),
+            new: Vec::new(),
+            new_at: None,
             proofs_at: None,
             mixed_at: None,
         }
@@ -101,7 +109,8 @@ impl Followed {
     /// When there is something to look at next.
     pub(super) fn due(&self) -> Option<Instant> {
         let proofs = self.proofs_at.map(|(at, _)| at);
-        proofs.into_iter().chain(self.mixed_at).min()
+        let ports = self.new_at.into_iter().chain(self.mixed_at);
+        proofs.into_iter().chain(ports).min()
     }
 }
 
@@ -133,10 +142,24 @@ impl Desk {
         }
     }
 
-    /// The fast half asks, for the time of this number, whether the kernel has connections on a port.
+    /// The fast half asks, for the time of this number, whether the kernel has connections on a port. To look takes
+    /// about a millisecond, in which nobody is answered: so that is done a moment later.
     pub(super) fn mixed(&mut self, from: WorkerId, port: u16, question: u64) {
         self.followed.mixed.insert((port, from), question);
-        self.look_at_port((port, from), question);
+        self.followed.new.push(((port, from), question));
+        let at = Instant::now() + AFTER_ANSWERS;
+        self.followed.new_at.get_or_insert(at);
+    }
+
+    /// Looks at the ports that were asked about since.
+    pub(super) fn look_at_new_ports(&mut self) {
+        self.followed.new_at = None;
+        for (of, question) in std::mem::take(&mut self.followed.new) {
+            // It may have been asked once more.
+            if self.followed.mixed.get(&of) == Some(&question) {
+                self.look_at_port(of, question);
+            }
+        }
         if !self.followed.mixed.is_empty() {
             let next = Instant::now() + PERIOD;
             self.followed.mixed_at.get_or_insert(next);
@@ -150,6 +173,9 @@ impl Desk {
 
     /// Looks at what is due.
     pub(super) fn look_at_sockets(&mut self, now: Instant) {
+        if self.followed.new_at.is_some_and(|at| at <= now) {
+            self.look_at_new_ports();
+        }
         if let Some((at, pause)) = self.followed.proofs_at
             && at <= now
         {
@@ -194,6 +220,7 @@ impl Desk {
         // Where no listener is left nobody needs to know.
         let Followed { mixed, proofs, .. } = &mut self.followed;
         mixed.retain(|(port, _), _| proofs.values().any(|proven| proven == port));
+        (self.followed.new, self.followed.new_at) = (Vec::new(), None);
         let questions: Vec<_> = self.followed.mixed.iter().map(|(p, q)| (*p, *q)).collect();
         for (of, question) in questions {
             self.look_at_port(of, question);
@@ -308,15 +335,22 @@ mod tests {
         stated.0.lock().expect("no panic").0.insert(1);
         desk.follow_proof(1, 80);
         told(&mut fast);
+        desk.mixed(WorkerId::FIRST, 80, 6);
         desk.mixed(WorkerId::FIRST, 80, 7);
+        desk.look_at_sockets(Instant::now() - AFTER_ANSWERS);
+        assert!(told(&mut fast).is_empty(), "who waits comes first");
+        let at = desk.followed.due().expect("in a moment");
+        desk.look_at_sockets(at);
         let answer = ["OnlyOurs { port: 80, question: 7 }"];
-        assert_eq!(told(&mut fast), answer, "at once");
+        assert_eq!(told(&mut fast), answer, "the last question");
         stated.0.lock().expect("no panic").1.insert(80);
         desk.mixed(WorkerId::FIRST, 80, 7);
         desk.mixed(WorkerId::FIRST, 443, 8);
+        desk.look_at_new_ports();
         assert_eq!(state(&desk), [80]);
         stated.0.lock().expect("no panic").1.insert(443);
         desk.mixed(WorkerId::FIRST, 443, 9);
+        desk.look_at_new_ports();
         assert_eq!(state(&desk), [80, 443]);
         let at = desk.followed.mixed_at.expect("in a while");
         desk.look_at_sockets(at);
