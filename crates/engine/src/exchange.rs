@@ -220,7 +220,7 @@ pub enum Ask {
         endpoints: Vec<Endpoint>,
     },
     /// Call a program of the user's, or none any more.
-    Divert(Option<OwnedFd>),
+    Divert(Option<(u32, OwnedFd)>),
     /// Work by this configuration, as far as that is possible without a new start.
     Reload(Box<Config>),
     /// Drain and end.

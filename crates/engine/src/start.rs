@@ -79,9 +79,12 @@ pub fn run(
     let index = interface.index;
     // Most are for the programs.
     let leased = u64::from(config.limits.leased_ports).min(descriptors / 4) as usize;
-    let tables = SteeringTable::of(steering, workers).into_iter();
+    let tables = SteeringTable::of(vec![steering], workers).into_iter();
     let networks = tables
-        .map(|table| KernelNetwork::of_interface(interface.clone(), leased / workers, table))
+        .map(|table| {
+            let interfaces = std::slice::from_ref(&interface);
+            KernelNetwork::of_interfaces(interfaces, leased / workers, table)
+        })
         .collect::<Result<Vec<_>, _>>()
         .map_err(step("ask the kernel about the network"))?;
     let cookie = std::net::UdpSocket::bind("127.0.0.1:0")

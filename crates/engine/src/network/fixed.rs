@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
-use super::{Found, Network, NetworkChange, NextHop, Steered};
+use super::{Found, Network, NetworkChange, NextHop, NicId, OnLink, Steered};
 use crate::slow::kernel::asking::AsOf;
 use crate::slow::kernel::neighbours::Knowledge;
 
@@ -69,10 +69,13 @@ impl FixedNetwork {
 
     /// From now on this is known of a neighbour, and told.
     pub fn tell(&self, neighbour: IpAddr, knowledge: Knowledge) {
+        let on_link = OnLink {
+            nic: NicId::default(),
+            address: neighbour,
+        };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.neighbours.insert(neighbour, knowledge);
-        told.news
-            .push(NetworkChange::Neighbour(neighbour, knowledge));
+        told.news.push(NetworkChange::Neighbour(on_link, knowledge));
     }
 
     /// Whom it was asked to look at again, in that order.
@@ -93,12 +96,24 @@ impl FixedNetwork {
 }
 
 impl Network for FixedNetwork {
-    fn index(&self) -> u32 {
+    fn index(&self, _: NicId) -> u32 {
         1
     }
 
-    fn mac(&self) -> MacAddr {
+    fn nic_at(&self, index: u32) -> Option<NicId> {
+        (index == 1).then(NicId::default)
+    }
+
+    fn nic_of(&self, _: IpAddr) -> NicId {
+        NicId::default()
+    }
+
+    fn mac(&self, _: NicId) -> MacAddr {
         self.mac
+    }
+
+    fn nic_with(&self, _: MacAddr) -> Option<NicId> {
+        Some(NicId::default())
     }
 
     fn addresses(&self) -> &[IpAddr] {
@@ -112,12 +127,20 @@ impl Network for FixedNetwork {
         }
         let narrow = self.narrow.iter().find(|(to, _)| *to == destination);
         Ok(NextHop {
-            address: self.gateway.unwrap_or(destination),
+            neighbour: OnLink {
+                nic: NicId::default(),
+                address: self.gateway.unwrap_or(destination),
+            },
             mtu: narrow.map(|(_, mtu)| *mtu),
         })
     }
 
-    fn source_for(&mut self, destination: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, Errno> {
+    fn source_for(
+        &mut self,
+        destination: IpAddr,
+        _: u32,
+        wanted: Option<IpAddr>,
+    ) -> Result<IpAddr, Errno> {
         if self.addresses.contains(&destination) || destination.is_loopback() {
             return Err(Errno::OPNOTSUPP);
         }
@@ -126,21 +149,21 @@ impl Network for FixedNetwork {
         wanted.or(source).ok_or(Errno::NETUNREACH)
     }
 
-    fn neighbour(&mut self, next_hop: IpAddr, _: AsOf) -> Found {
-        Found::Known(self.known(next_hop))
+    fn neighbour(&mut self, next_hop: OnLink<IpAddr>, _: AsOf) -> Found {
+        Found::Known(self.known(next_hop.address))
     }
 
-    fn neighbour_at_once(&mut self, next_hop: IpAddr) -> Option<Knowledge> {
-        Some(self.known(next_hop))
+    fn neighbour_at_once(&mut self, next_hop: OnLink<IpAddr>) -> Option<Knowledge> {
+        Some(self.known(next_hop.address))
     }
 
-    fn probe(&mut self, next_hop: IpAddr, _: AsOf) -> bool {
+    fn probe(&mut self, next_hop: OnLink<IpAddr>, _: AsOf) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.probed.push(next_hop);
+        told.probed.push(next_hop.address);
         true
     }
 
-    fn confirm(&mut self, _: IpAddr, _: MacAddr) {}
+    fn confirm(&mut self, _: OnLink<IpAddr>, _: MacAddr) {}
 
     fn changes(&mut self, each: &mut dyn FnMut(NetworkChange)) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

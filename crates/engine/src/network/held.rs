@@ -11,6 +11,8 @@ use std::time::Duration;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
+use super::{NicId, OnLink};
+
 /// How long a frame waits at most. The kernel gives up on a neighbour that does not answer three questions, one a
 /// second, and on what waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(3);
@@ -25,10 +27,10 @@ struct Held {
 /// Frames in waiting.
 #[derive(Debug, Default)]
 pub struct HeldFrames {
-    /// By the address of the neighbour that they wait for.
-    waiting: BTreeMap<IpAddr, Vec<Held>>,
-    /// Those whose neighbour is known by now, in the order in which they leave.
-    released: VecDeque<Held>,
+    /// By the neighbour that they wait for.
+    waiting: BTreeMap<OnLink<IpAddr>, Vec<Held>>,
+    /// Those whose neighbour is known by now, in the order in which they leave, and by which interface.
+    released: VecDeque<(NicId, Held)>,
     /// How many they all are.
     count: usize,
     limit: usize,
@@ -45,7 +47,7 @@ impl HeldFrames {
 
     /// Holds `frame` from now on; false if there is no room, and it is lost.
     #[must_use]
-    pub fn hold(&mut self, now: Instant, neighbour: IpAddr, frame: &[u8]) -> bool {
+    pub fn hold(&mut self, now: Instant, neighbour: OnLink<IpAddr>, frame: &[u8]) -> bool {
         let mut others = self.waiting.get_mut(&neighbour).into_iter().flatten();
         if let Some(held) = others.find(|held| is_again(&held.bytes, frame)) {
             held.bytes.copy_from_slice(frame);
@@ -64,18 +66,20 @@ impl HeldFrames {
     }
 
     /// The frames for `neighbour` may leave: this is its hardware address.
-    pub fn release(&mut self, neighbour: IpAddr, mac: MacAddr) {
+    pub fn release(&mut self, neighbour: OnLink<IpAddr>, mac: MacAddr) {
         for mut held in self.waiting.remove(&neighbour).into_iter().flatten() {
             if let Some(destination) = held.bytes.first_chunk_mut::<6>() {
                 *destination = mac.0;
             }
-            self.released.push_back(held);
+            self.released.push_back((neighbour.nic, held));
         }
     }
 
-    /// The next frame that may leave.
-    pub fn next_released(&self) -> Option<&[u8]> {
-        self.released.front().map(|held| &*held.bytes)
+    /// The next frame that may leave, and by which interface.
+    pub fn next_released(&self) -> Option<(NicId, &[u8])> {
+        self.released
+            .front()
+            .map(|(nic, held)| (*nic, &*held.bytes))
     }
 
     /// It has left.
@@ -86,7 +90,7 @@ impl HeldFrames {
     }
 
     /// Drops the frames for `neighbour`, which will not be resolved; how many those were.
-    pub fn discard(&mut self, neighbour: IpAddr) -> usize {
+    pub fn discard(&mut self, neighbour: OnLink<IpAddr>) -> usize {
         let dropped = self.waiting.remove(&neighbour).map_or(0, |all| all.len());
         self.count -= dropped;
         dropped
@@ -99,7 +103,7 @@ impl HeldFrames {
             all.retain(is_young);
             !all.is_empty()
         });
-        self.released.retain(is_young);
+        self.released.retain(|(_, held)| is_young(held));
         let before = self.count;
         self.count = self.released.len() + self.waiting.values().map(Vec::len).sum::<usize>();
         before - self.count
@@ -145,8 +149,11 @@ fn is_again(held: &[u8], frame: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn neighbour(last: u8) -> IpAddr {
-        IpAddr::from([192, 0, 2, last])
+    fn neighbour(last: u8) -> OnLink<IpAddr> {
+        OnLink {
+            nic: NicId::default(),
+            address: IpAddr::from([192, 0, 2, last]),
+        }
     }
 
     fn at(seconds: u64) -> Instant {
@@ -175,7 +182,8 @@ mod tests {
             assert!(held.hold(at(0), neighbour(1), &other));
         }
         held.release(neighbour(1), MacAddr([9; 6]));
-        assert_eq!(held.next_released().map(|frame| frame[61]), Some(2));
+        let released = held.next_released();
+        assert_eq!(released.map(|(_, frame)| frame[61]), Some(2));
     }
 
     #[test]
@@ -185,13 +193,31 @@ mod tests {
         assert!(held.hold(at(0), neighbour(2), &[0; 14]));
         assert!(!held.hold(at(0), neighbour(1), &[0; 14]));
         held.release(neighbour(2), MacAddr([9; 6]));
-        let frame = held.next_released().expect("its neighbour is known");
+        let (_, frame) = held.next_released().expect("its neighbour is known");
         assert_eq!(frame[..6], [9; 6]);
         assert!(held.is_full(), "it has not left");
         held.pop_released();
         assert!(held.next_released().is_none());
         assert_eq!(held.discard(neighbour(1)), 1);
         assert!(held.is_empty());
+    }
+
+    #[test]
+    fn who_has_the_same_address_on_another_link_is_another() {
+        let other = |last| OnLink {
+            nic: NicId::at(1),
+            ..neighbour(last)
+        };
+        let mut held = HeldFrames::with_limit(4);
+        assert!(held.hold(at(0), neighbour(1), &segment()));
+        assert!(held.hold(at(0), other(1), &segment()));
+        assert_eq!(held.len(), 2);
+        held.release(other(1), MacAddr([9; 6]));
+        let (nic, _) = held.next_released().expect("its neighbour is known");
+        assert_eq!(nic, NicId::at(1));
+        held.pop_released();
+        assert!(held.next_released().is_none());
+        assert_eq!(held.discard(neighbour(1)), 1);
     }
 
     #[test]

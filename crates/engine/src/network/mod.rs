@@ -1,9 +1,10 @@
-//! The network that the engine's interface is on: own addresses, next hops, and the steering of
+//! The network that the engine's interfaces are on: own addresses, next hops, and the steering of
 //! ports. The kernel knows all of it ([`KernelNetwork`]); a test states it ([`FixedNetwork`]).
 
 mod arriving;
 mod fixed;
 mod held;
+mod nic;
 mod of_kernel;
 mod paths;
 mod scope;
@@ -23,6 +24,7 @@ use crate::slow::kernel::neighbours::Knowledge;
 
 pub use fixed::FixedNetwork;
 pub use held::HeldFrames;
+pub use nic::{NicId, OnLink};
 pub use of_kernel::{KernelNetwork, Steer};
 pub use paths::{Later, PathId, Paths, Reach};
 pub use scope::{canonical, is_link_local, scoped};
@@ -53,8 +55,8 @@ pub enum Steered {
 /// The first of the machines on the way to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextHop {
-    /// Whose hardware address frames carry.
-    pub address: IpAddr,
+    /// By which interface, and whose hardware address frames carry.
+    pub neighbour: OnLink<IpAddr>,
     /// Bytes of the largest packet on this way, if its route states it.
     pub mtu: Option<u16>,
 }
@@ -62,18 +64,18 @@ pub struct NextHop {
 /// Something about the network changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkChange {
-    /// The interface's own addresses.
+    /// The own addresses.
     Addresses,
     /// Some route: every next hop must be asked for again.
     Routes,
-    /// The interface itself; none if it is gone.
-    Link(Option<LinkState>),
-    /// The interface has this many receive queues, more than before.
-    Queues(u32),
+    /// An interface itself; none if it is gone.
+    Link(NicId, Option<LinkState>),
+    /// An interface has this many receive queues, more than before.
+    Queues(NicId, u32),
     /// A neighbour.
-    Neighbour(IpAddr, Knowledge),
+    Neighbour(OnLink<IpAddr>, Knowledge),
     /// What is known of a neighbour, to a question of that time.
-    Answer(IpAddr, Knowledge, AsOf),
+    Answer(OnLink<IpAddr>, Knowledge, AsOf),
     /// Neighbours changed so fast that some changes were lost: all must be asked for again.
     AllNeighbours,
 }
@@ -91,41 +93,61 @@ pub enum Found {
 
 /// What the engine asks about its network, and changes in it.
 pub trait Network {
-    /// The interface's number: the scope of link-local addresses.
-    fn index(&self) -> u32;
+    /// An interface's number in the kernel.
+    fn index(&self, nic: NicId) -> u32;
 
-    /// The interface's own hardware address.
-    fn mac(&self) -> MacAddr;
+    /// The interface with this number in the kernel, if it is one of the engine's.
+    fn nic_at(&self, index: u32) -> Option<NicId>;
 
-    /// The interface's own addresses.
+    /// The interface that has an own address; the first of all for any other address.
+    fn nic_of(&self, own: IpAddr) -> NicId;
+
+    /// The number of the interface that has an own address: the scope of link-local addresses on its link.
+    fn scope_of(&self, own: IpAddr) -> u32 {
+        self.index(self.nic_of(own))
+    }
+
+    /// An interface's own hardware address.
+    fn mac(&self, nic: NicId) -> MacAddr;
+
+    /// The interface with this hardware address, if there is one and no other has it.
+    fn nic_with(&self, mac: MacAddr) -> Option<NicId>;
+
+    /// The interfaces' own addresses.
     fn addresses(&self) -> &[IpAddr];
 
     /// Whether an address is of this machine, and of those within which the engine may connect: one
-    /// of the interface's, or of loopback.
+    /// of the interfaces', or of loopback.
     fn is_here(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.addresses().contains(&address)
     }
 
-    /// Where frames from `source` to `destination` go first by this interface. Errors are those of connect(2);
+    /// Where frames from `source` to `destination` go first by these interfaces. Errors are those of connect(2);
     /// it is one, too, that the way leads by another interface only.
     fn next_hop(&mut self, source: IpAddr, destination: IpAddr) -> Result<NextHop, Errno>;
 
     /// The source address for a connection to `destination`, `wanted` if that is given: an error if it is this machine, or
-    /// not reached through the engine's interface (`OPNOTSUPP`: the kernel must do it).
-    fn source_for(&mut self, destination: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, Errno>;
+    /// not reached through the engine's interfaces (`OPNOTSUPP`: the kernel must do it). A link-local destination is
+    /// on the link of the interface with the number `scope`.
+    fn source_for(
+        &mut self,
+        destination: IpAddr,
+        scope: u32,
+        wanted: Option<IpAddr>,
+    ) -> Result<IpAddr, Errno>;
 
     /// Asks what is known about a next hop, at a time of which so much has been told.
-    fn neighbour(&mut self, next_hop: IpAddr, as_of: AsOf) -> Found;
+    fn neighbour(&mut self, next_hop: OnLink<IpAddr>, as_of: AsOf) -> Found;
 
     /// What is known about a next hop, if that can be said without a question that waits.
-    fn neighbour_at_once(&mut self, next_hop: IpAddr) -> Option<Knowledge>;
+    fn neighbour_at_once(&mut self, next_hop: OnLink<IpAddr>) -> Option<Knowledge>;
 
     /// Has a next hop resolved or probed, at a time of which so much has been told; the answer comes as a change.
     /// False: there is no room for more questions now.
-    fn probe(&mut self, next_hop: IpAddr, as_of: AsOf) -> bool;
+    fn probe(&mut self, next_hop: OnLink<IpAddr>, as_of: AsOf) -> bool;
 
     /// A next hop was heard from: it need not be probed. Where there is no room for more questions it will be.
-    fn confirm(&mut self, next_hop: IpAddr, mac: MacAddr);
+    fn confirm(&mut self, next_hop: OnLink<IpAddr>, mac: MacAddr);
 
     /// Reads what has changed since the last call.
     fn changes(&mut self, each: &mut dyn FnMut(NetworkChange));
@@ -151,20 +173,27 @@ pub trait Network {
     /// Takes all of that back.
     fn end_responding(&mut self) {}
 
-    /// Has the steering call a program of the user's for what is nobody's, or none.
-    fn divert(&mut self, program: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
+    /// Has the steering call a program of the user's for what comes to the interface with this index and is
+    /// nobody's, or none.
+    fn divert(&mut self, program: Option<(u32, BorrowedFd<'_>)>) -> std::io::Result<()> {
         let _ = program;
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
-    /// The interface has got more receive queues: what comes to them is divided, too.
-    fn renew_steering(&mut self) -> std::io::Result<()> {
+    /// An interface has got more receive queues: what comes to them is divided, too.
+    fn renew_steering(&mut self, nic: NicId) -> std::io::Result<()> {
+        let _ = nic;
         Ok(())
     }
 
-    /// Sends what is steered and comes to a receive queue to its socket.
-    fn connect_queue(&mut self, queue: u32, socket: BorrowedFd<'_>) -> std::io::Result<()> {
-        let _ = (queue, socket);
+    /// Sends what is steered and comes to a receive queue of an interface to its socket.
+    fn connect_queue(
+        &mut self,
+        nic: NicId,
+        queue: u32,
+        socket: BorrowedFd<'_>,
+    ) -> std::io::Result<()> {
+        let _ = (nic, queue, socket);
         Err(std::io::ErrorKind::Unsupported.into())
     }
 

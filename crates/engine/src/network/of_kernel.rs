@@ -1,5 +1,7 @@
 //! The network as the kernel knows it.
 
+mod interface;
+
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -8,18 +10,13 @@ use rustix::io::Errno;
 use tcp::Instant;
 use wire::ethernet::MacAddr;
 
+use self::interface::OfInterface;
 use super::arriving::Arriving;
-use super::{Found, Network, NetworkChange, NextHop, Steered};
-use crate::slow::kernel::addresses::Addresses;
-use crate::slow::kernel::asking::{
-    Answer, Answers, AsOf, Asking, Full, OfKernel, Question, Unanswered,
-};
-use crate::slow::kernel::link::Link;
-use crate::slow::kernel::neighbours::{Knowledge, NeighbourChanges};
-use crate::slow::kernel::netlink::Notified;
+use super::{Found, Network, NetworkChange, NextHop, NicId, OnLink, Steered, is_link_local};
+use crate::slow::kernel::asking::AsOf;
+use crate::slow::kernel::neighbours::Knowledge;
 use crate::slow::kernel::ports::{Ports, hold};
-use crate::slow::kernel::queues::QueueCount;
-use crate::slow::kernel::routes::Routes;
+use crate::slow::kernel::routes::{Route, Routes};
 use netdev::interface::Interface;
 use netdev::steering::{Endpoint, MAX_ENDPOINTS};
 
@@ -28,35 +25,48 @@ const FOR_LISTENERS: usize = 8_192;
 /// Leased ports that are steered on an address that has come, or no longer on one that has gone, in a turn.
 const STEPS: usize = 64;
 
-/// What divides the interface's segments between engine and kernel.
+/// What divides the interfaces' segments between engine and kernel.
 pub trait Steer {
-    /// Sends a port of an own address to the engine, or changes how.
-    fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()>;
+    /// Sends a port of an own address to the engine, or changes how: by whichever interface it comes, or by this one.
+    fn steer(
+        &mut self,
+        address: IpAddr,
+        port: u16,
+        how: Steered,
+        on: Option<NicId>,
+    ) -> std::io::Result<()>;
     /// Leaves it to the kernel.
     fn unsteer(&mut self, address: IpAddr, port: u16) -> std::io::Result<()>;
-    /// Calls a program of the responder, if one comes along, and gives it these endpoints.
+    /// Calls a program of the responder, if one comes along, and gives it these endpoints of an interface.
     fn respond(
         &mut self,
+        nic: NicId,
         program: Option<BorrowedFd<'_>>,
         endpoints: &[Endpoint],
     ) -> std::io::Result<()> {
-        let _ = (program, endpoints);
+        let _ = (nic, program, endpoints);
         Err(std::io::ErrorKind::Unsupported.into())
     }
     /// Takes all of that back.
     fn end_responding(&mut self) {}
-    /// Calls a program of the user's for what is nobody's, or none.
-    fn divert(&mut self, program: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
+    /// Calls a program of the user's for what comes to an interface and is nobody's, or none.
+    fn divert(&mut self, program: Option<(NicId, BorrowedFd<'_>)>) -> std::io::Result<()> {
         let _ = program;
         Err(std::io::ErrorKind::Unsupported.into())
     }
-    /// The interface has got more receive queues: what comes to them is divided, too.
-    fn renew_steering(&mut self) -> std::io::Result<()> {
+    /// An interface has got more receive queues: what comes to them is divided, too.
+    fn renew_steering(&mut self, nic: NicId) -> std::io::Result<()> {
+        let _ = nic;
         Ok(())
     }
-    /// Sends what is steered and comes to a receive queue to its socket.
-    fn connect_queue(&mut self, queue: u32, socket: BorrowedFd<'_>) -> std::io::Result<()> {
-        let _ = (queue, socket);
+    /// Sends what is steered and comes to a receive queue of an interface to its socket.
+    fn connect_queue(
+        &mut self,
+        nic: NicId,
+        queue: u32,
+        socket: BorrowedFd<'_>,
+    ) -> std::io::Result<()> {
+        let _ = (nic, queue, socket);
         Err(std::io::ErrorKind::Unsupported.into())
     }
     /// For how long the first frame has waited that came since the last [`beat`](Self::beat).
@@ -72,142 +82,85 @@ pub trait Steer {
 /// Asks the kernel, and listens to it.
 #[derive(Debug)]
 pub struct KernelNetwork<S> {
-    interface: Interface,
-    link: Link,
-    queues: QueueCount,
-    addresses: Addresses,
+    /// By their places.
+    interfaces: Vec<OfInterface>,
+    /// The addresses of all, each once.
+    addresses: Vec<IpAddr>,
     routes: Routes,
-    neighbours: NeighbourChanges,
-    /// What may wait for the kernel's locks is asked here.
-    asked: Asked,
-    /// Questions that found no room, of those that nobody asks again by himself: one of a kind.
-    missed: Vec<Question>,
     ports: Ports,
     arriving: Arriving,
     steering: S,
 }
 
-/// Who asks the kernel what it may take long to answer.
-#[derive(Debug)]
-enum Asked {
-    /// Whoever has the question: he may wait.
-    Here(Box<OfKernel>),
-    /// A thread.
-    Aside(Asking),
+/// The addresses of all interfaces, each once.
+fn all_addresses(interfaces: &[OfInterface]) -> Vec<IpAddr> {
+    let mut all = Vec::new();
+    for &address in interfaces.iter().flat_map(OfInterface::addresses) {
+        if !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    all
 }
 
 impl<S: Steer> KernelNetwork<S> {
-    /// Of the interface `interface`, with at most `leased_ports` ports for connections.
-    pub fn of_interface(
-        interface: Interface,
+    /// Of these interfaces, with at most `leased_ports` ports for connections.
+    pub fn of_interfaces(
+        interfaces: &[Interface],
         leased_ports: usize,
         steering: S,
     ) -> rustix::io::Result<Self> {
+        let each = interfaces.iter().enumerate();
+        let each = each.map(|(place, it)| OfInterface::new(NicId::at(place), it.clone()));
+        let interfaces = each.collect::<rustix::io::Result<Vec<_>>>()?;
         Ok(Self {
-            link: Link::of_interface(interface.index)?,
-            queues: QueueCount::of_interface(&interface)?,
-            addresses: Addresses::of_interface(interface.index)?,
+            addresses: all_addresses(&interfaces),
+            interfaces,
             routes: Routes::open()?,
-            neighbours: NeighbourChanges::on_interface(interface.index)?,
-            asked: Asked::Here(Box::new(OfKernel::of_interface(interface.clone())?)),
-            missed: Vec::new(),
-            interface,
             ports: Ports::with_limit(leased_ports),
             arriving: Arriving::default(),
             steering,
         })
     }
 
-    /// From now on a thread asks what the kernel may take long to answer. It has the rights of the one that calls
+    /// From now on threads ask what the kernel may take long to answer. They have the rights of the one that calls
     /// this.
     ///
     /// # Errors
     /// There are no more descriptors, or threads.
     pub fn asking_aside(mut self) -> std::io::Result<Self> {
-        if let Asked::Here(kernel) = self.asked {
-            self.asked = Asked::Aside(Asking::of(*kernel)?);
-        }
+        let each = self.interfaces.into_iter().map(OfInterface::asking_aside);
+        self.interfaces = each.collect::<std::io::Result<_>>()?;
         Ok(self)
     }
 
-    /// Asks; the answer, if it is known at once.
-    fn ask(&mut self, question: Question) -> Result<Option<Answer>, Full> {
-        match &mut self.asked {
-            // What it does not answer is asked again as what there was no room for.
-            Asked::Here(kernel) => kernel.answer(question).map_err(|Unanswered| Full),
-            Asked::Aside(asking) => asking.ask(question).map(|()| None),
-        }
+    /// The interface that has a link-local address, which means nothing on any other; `None` of all others, which
+    /// this machine takes by whichever interface they come.
+    fn only_on(&self, address: IpAddr) -> Option<NicId> {
+        is_link_local(address).then(|| self.nic_of(address))
     }
 
-    /// Asks what is asked once, and again if there is no room.
-    fn ask_surely(&mut self, question: Question, each: &mut dyn FnMut(NetworkChange)) {
-        match self.ask(question) {
-            Ok(Some(answer)) => self.answered(answer, each),
-            Ok(None) => {}
-            Err(Full) => {
-                let kind = core::mem::discriminant(&question);
-                self.missed.retain(|it| core::mem::discriminant(it) != kind);
-                self.missed.push(question);
-            }
+    /// Where frames go first by this interface.
+    fn next_hop_by(
+        &mut self,
+        nic: NicId,
+        source: IpAddr,
+        destination: IpAddr,
+    ) -> Result<NextHop, Errno> {
+        let index = self.index(nic);
+        let route = self.routes.to(destination, Some(source), Some(index))?;
+        if route.local {
+            return Err(Errno::OPNOTSUPP);
         }
-    }
-
-    /// What was asked before, and is answered now.
-    fn take_answers(&mut self, each: &mut dyn FnMut(NetworkChange)) {
-        let mut answers = Vec::new();
-        if let Asked::Aside(asking) = &self.asked {
-            asking.answers(|answer| answers.push(answer));
+        // IPv4 takes for a station on the link what it has no route to by it, IPv6 may go by another
+        // interface after all.
+        let on_link = route.next_hop == destination;
+        if route.interface != index
+            || (on_link && !self.routes.has_entry(destination, Some(source), index))
+        {
+            return Err(Errno::NETUNREACH);
         }
-        for answer in answers {
-            self.answered(answer, each);
-        }
-        for question in core::mem::take(&mut self.missed) {
-            self.ask_surely(question, each);
-        }
-    }
-
-    /// What an answer changes.
-    fn answered(&mut self, answer: Answer, each: &mut dyn FnMut(NetworkChange)) {
-        match answer {
-            Answer::Neighbour(change, as_of) => {
-                each(NetworkChange::Answer(
-                    change.address,
-                    change.knowledge,
-                    as_of,
-                ));
-            }
-            Answer::Queues(count) => {
-                if self.queues.is_news(count) {
-                    each(NetworkChange::Queues(count));
-                }
-            }
-            Answer::Link(question, state) => {
-                if self.link.answered(question, state) {
-                    self.link_changed(each);
-                }
-            }
-            Answer::Addresses(question, list) => {
-                let before = self.addresses.list().to_vec();
-                match self.addresses.answered(question, list) {
-                    Ok(true) => {
-                        self.addresses_changed(&before);
-                        each(NetworkChange::Addresses);
-                    }
-                    Ok(false) => {}
-                    Err(again) => self.ask_surely(Question::Addresses(again), each),
-                }
-            }
-        }
-    }
-
-    fn link_changed(&mut self, each: &mut dyn FnMut(NetworkChange)) {
-        let state = self.link.state();
-        if let Some(state) = state {
-            self.interface.mac = state.mac.0;
-        }
-        each(NetworkChange::Link(state));
-        // The kernel says nothing of the IPv4 routes that go with a link.
-        each(NetworkChange::Routes);
+        Ok(hop(nic, &route))
     }
 
     /// The steering.
@@ -222,18 +175,18 @@ impl<S: Steer> KernelNetwork<S> {
 
     /// The addresses on which leased ports are steered.
     fn leased_on(&self) -> impl Iterator<Item = IpAddr> {
-        let list = self.addresses.list().iter().copied();
+        let list = self.addresses.iter().copied();
         list.filter(|address| !self.arriving.goes_without(*address))
     }
 
     fn addresses_changed(&mut self, before: &[IpAddr]) {
         let ports = self.ports.len();
-        for &gone in before.iter().filter(|a| !self.addresses.contains(**a)) {
+        for &gone in before.iter().filter(|a| !self.addresses.contains(*a)) {
             let leased = !self.arriving.goes_without(gone);
             let ports = self.ports.iter().filter(|_| leased);
             self.arriving.add(gone, ports, false);
         }
-        let list = self.addresses.list().iter();
+        let list = self.addresses.iter();
         let come: Vec<IpAddr> = list.filter(|a| !before.contains(a)).copied().collect();
         let mut leased = self.leased_on().count() - come.len();
         for address in come {
@@ -262,7 +215,10 @@ impl<S: Steer> KernelNetwork<S> {
             };
             let (address, port) = (step.address, step.port);
             let done = match step.come {
-                true => self.steering.steer(address, port, Steered::Engine),
+                true => {
+                    let on = self.only_on(address);
+                    self.steering.steer(address, port, Steered::Engine, on)
+                }
                 false => self.steering.unsteer(address, port),
             };
             if let Err(error) = done {
@@ -277,60 +233,110 @@ impl<S: Steer> KernelNetwork<S> {
             return Err(Errno::ADDRNOTAVAIL);
         }
         for address in addresses {
+            let on = self.only_on(address);
             self.steering
-                .steer(address, port, Steered::Engine)
+                .steer(address, port, Steered::Engine, on)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS))?;
         }
         Ok(())
     }
+
+    /// The place of the interface with this number, which somebody names.
+    fn ours(&self, index: u32) -> std::io::Result<NicId> {
+        self.nic_at(index).ok_or_else(|| {
+            let names: Vec<&str> = self.interfaces.iter().map(OfInterface::name).collect();
+            std::io::Error::other(format!("this engine works on {}", names.join(" and ")))
+        })
+    }
+}
+
+/// The next hop that a route names, by this interface.
+fn hop(nic: NicId, route: &Route) -> NextHop {
+    let address = route.next_hop;
+    NextHop {
+        neighbour: OnLink { nic, address },
+        mtu: route.mtu.and_then(|mtu| u16::try_from(mtu).ok()),
+    }
 }
 
 impl<S: Steer> Network for KernelNetwork<S> {
-    fn index(&self) -> u32 {
-        self.interface.index
+    fn index(&self, nic: NicId) -> u32 {
+        self.interfaces[nic.index()].index()
     }
 
-    fn mac(&self) -> MacAddr {
-        MacAddr(self.interface.mac)
+    fn nic_at(&self, index: u32) -> Option<NicId> {
+        let place = self.interfaces.iter().position(|it| it.index() == index);
+        place.map(NicId::at)
+    }
+
+    fn nic_of(&self, own: IpAddr) -> NicId {
+        let has = |it: &OfInterface| it.addresses().contains(&own);
+        let place = self.interfaces.iter().position(has);
+        place.map_or(NicId::default(), NicId::at)
+    }
+
+    fn mac(&self, nic: NicId) -> MacAddr {
+        self.interfaces[nic.index()].mac()
+    }
+
+    fn nic_with(&self, mac: MacAddr) -> Option<NicId> {
+        if self.interfaces.len() == 1 {
+            return Some(NicId::default());
+        }
+        let has = |(_, it): &(usize, &OfInterface)| it.mac() == mac;
+        let mut with = self.interfaces.iter().enumerate().filter(has);
+        let (place, _) = with.next()?;
+        with.next().is_none().then(|| NicId::at(place))
     }
 
     fn addresses(&self) -> &[IpAddr] {
-        self.addresses.list()
+        &self.addresses
     }
 
     fn next_hop(&mut self, source: IpAddr, destination: IpAddr) -> Result<NextHop, Errno> {
-        // What came in by this interface is answered through it, whatever the table prefers.
-        let index = self.interface.index;
-        let route = self.routes.to(destination, Some(source), Some(index))?;
-        if route.local {
-            return Err(Errno::OPNOTSUPP);
+        let own = self.nic_of(source);
+        let only = self.interfaces.len() == 1 || is_link_local(destination);
+        if !only {
+            // As the kernel would send it, if that is by one of these.
+            let route = self.routes.to(destination, Some(source), None);
+            match route.map(|route| (self.nic_at(route.interface), route)) {
+                Ok((_, route)) if route.local => return Err(Errno::OPNOTSUPP),
+                Ok((Some(nic), route)) => return Ok(hop(nic, &route)),
+                _ => {}
+            }
         }
-        // IPv4 takes for a station on the link what it has no route to by it, IPv6 may go by another
-        // interface after all.
-        let on_link = route.next_hop == destination;
-        if route.interface != index
-            || (on_link && !self.routes.has_entry(destination, Some(source), index))
-        {
-            return Err(Errno::NETUNREACH);
+        // What came in by these interfaces is answered through them, whatever the table prefers.
+        let first = self.next_hop_by(own, source, destination);
+        if only || first.is_ok() {
+            return first;
         }
-        Ok(NextHop {
-            address: route.next_hop,
-            mtu: route.mtu.and_then(|mtu| u16::try_from(mtu).ok()),
-        })
+        let mut others = (0..self.interfaces.len())
+            .map(NicId::at)
+            .filter(|nic| *nic != own);
+        others
+            .find_map(|nic| self.next_hop_by(nic, source, destination).ok())
+            .map_or(first, Ok)
     }
 
-    fn source_for(&mut self, destination: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, Errno> {
+    fn source_for(
+        &mut self,
+        destination: IpAddr,
+        scope: u32,
+        wanted: Option<IpAddr>,
+    ) -> Result<IpAddr, Errno> {
         // A link-local address is on every link; which one is meant has been checked.
-        let link = super::is_link_local(destination).then_some(self.interface.index);
+        let link = is_link_local(destination).then_some(scope);
         let route = self.routes.to(destination, wanted, link)?;
-        if route.local || route.interface != self.interface.index {
+        let nic = self.nic_at(route.interface);
+        let Some(nic) = nic.filter(|_| !route.local) else {
             return Err(Errno::OPNOTSUPP);
-        }
+        };
         let same_family = |address: &&IpAddr| address.is_ipv4() == destination.is_ipv4();
+        let of_nic = self.interfaces[nic.index()].addresses().iter();
         let source = wanted
             .or(route.source)
-            .filter(|source| self.addresses.contains(*source))
-            .or_else(|| self.addresses.list().iter().find(same_family).copied())
+            .filter(|source| self.addresses.contains(source))
+            .or_else(|| of_nic.copied().find(|it| same_family(&it)))
             .ok_or(Errno::ADDRNOTAVAIL)?;
         // Answers to its ports may still go to the kernel.
         match self.arriving.is_settled(source) {
@@ -339,77 +345,47 @@ impl<S: Steer> Network for KernelNetwork<S> {
         }
     }
 
-    fn neighbour(&mut self, next_hop: IpAddr, as_of: AsOf) -> Found {
-        match &mut self.asked {
-            Asked::Here(kernel) => Found::Known(kernel.neighbour(next_hop)),
-            Asked::Aside(asking) => match asking.ask(Question::Neighbour(next_hop, as_of)) {
-                Ok(()) => Found::Later,
-                Err(Full) => Found::Missed,
-            },
-        }
+    fn neighbour(&mut self, next_hop: OnLink<IpAddr>, as_of: AsOf) -> Found {
+        let on = &mut self.interfaces[next_hop.nic.index()];
+        on.neighbour(next_hop.address, as_of)
     }
 
-    fn neighbour_at_once(&mut self, next_hop: IpAddr) -> Option<Knowledge> {
-        match &mut self.asked {
-            Asked::Here(kernel) => Some(kernel.neighbour(next_hop)),
-            Asked::Aside(_) => None,
-        }
+    fn neighbour_at_once(&mut self, next_hop: OnLink<IpAddr>) -> Option<Knowledge> {
+        let on = &mut self.interfaces[next_hop.nic.index()];
+        on.neighbour_at_once(next_hop.address)
     }
 
-    fn probe(&mut self, next_hop: IpAddr, as_of: AsOf) -> bool {
-        self.ask(Question::Probe(next_hop, as_of)).is_ok()
+    fn probe(&mut self, next_hop: OnLink<IpAddr>, as_of: AsOf) -> bool {
+        let on = &mut self.interfaces[next_hop.nic.index()];
+        on.probe(next_hop.address, as_of)
     }
 
-    fn confirm(&mut self, next_hop: IpAddr, mac: MacAddr) {
-        let _ = self.ask(Question::Confirm(next_hop, mac));
+    fn confirm(&mut self, next_hop: OnLink<IpAddr>, mac: MacAddr) {
+        let on = &mut self.interfaces[next_hop.nic.index()];
+        on.confirm(next_hop.address, mac);
     }
 
     fn changes(&mut self, each: &mut dyn FnMut(NetworkChange)) {
-        match self.link.update() {
-            Ok((changed, lost)) => {
-                if changed {
-                    self.link_changed(each);
-                }
-                if let Some(question) = lost {
-                    self.ask_surely(Question::Link(question), each);
-                }
-            }
-            Err(error) => tracing::warn!(%error, "link notifications"),
+        let mut addresses = false;
+        for interface in &mut self.interfaces {
+            addresses |= interface.changes(each);
         }
-        if self.queues.update() {
-            self.ask_surely(Question::Queues, each);
-        }
-        let before = self.addresses.list().to_vec();
-        match self.addresses.update() {
-            Ok((changed, lost)) => {
-                if changed {
-                    self.addresses_changed(&before);
-                    each(NetworkChange::Addresses);
-                }
-                if let Some(question) = lost {
-                    self.ask_surely(Question::Addresses(question), each);
-                }
-            }
-            Err(error) => tracing::warn!(%error, "address notifications"),
+        if addresses {
+            let now = all_addresses(&self.interfaces);
+            let before = core::mem::replace(&mut self.addresses, now);
+            self.addresses_changed(&before);
+            each(NetworkChange::Addresses);
         }
         match self.routes.update() {
             Ok(true) => each(NetworkChange::Routes),
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "route notifications"),
         }
-        self.take_answers(each);
-        let changes = self.neighbours.update(|change| {
-            each(NetworkChange::Neighbour(change.address, change.knowledge));
-        });
-        match changes {
-            Ok(Notified::Read) => {}
-            Ok(Notified::Overrun) => each(NetworkChange::AllNeighbours),
-            Err(error) => tracing::warn!(%error, "neighbour notifications"),
-        }
     }
 
     fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()> {
-        self.steering.steer(address, port, how)
+        self.steering
+            .steer(address, port, how, self.only_on(address))
     }
 
     fn respond(
@@ -418,20 +394,17 @@ impl<S: Steer> Network for KernelNetwork<S> {
         program: Option<BorrowedFd<'_>>,
         endpoints: &[Endpoint],
     ) -> std::io::Result<()> {
-        if interface != self.interface.index {
-            let name = &self.interface.name;
-            return Err(std::io::Error::other(format!(
-                "this engine works on {name}"
-            )));
-        }
-        self.steering.respond(program, endpoints)
+        let nic = self.ours(interface)?;
+        self.steering.respond(nic, program, endpoints)
     }
 
     fn end_responding(&mut self) {
         self.steering.end_responding();
     }
 
-    fn divert(&mut self, program: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
+    fn divert(&mut self, program: Option<(u32, BorrowedFd<'_>)>) -> std::io::Result<()> {
+        let named = program.map(|(index, program)| Ok((self.ours(index)?, program)));
+        let program = named.transpose().map_err(|error: std::io::Error| error)?;
         self.steering.divert(program)
     }
 
@@ -441,12 +414,17 @@ impl<S: Steer> Network for KernelNetwork<S> {
         }
     }
 
-    fn renew_steering(&mut self) -> std::io::Result<()> {
-        self.steering.renew_steering()
+    fn renew_steering(&mut self, nic: NicId) -> std::io::Result<()> {
+        self.steering.renew_steering(nic)
     }
 
-    fn connect_queue(&mut self, queue: u32, socket: BorrowedFd<'_>) -> std::io::Result<()> {
-        self.steering.connect_queue(queue, socket)
+    fn connect_queue(
+        &mut self,
+        nic: NicId,
+        queue: u32,
+        socket: BorrowedFd<'_>,
+    ) -> std::io::Result<()> {
+        self.steering.connect_queue(nic, queue, socket)
     }
 
     fn waiting(&self) -> Duration {
@@ -462,7 +440,7 @@ impl<S: Steer> Network for KernelNetwork<S> {
         let known = wanted.is_some_and(|port| self.ports.contains(port));
         let port = self.ports.lease(now, wanted)?;
         if !known && let Err(error) = self.steer_everywhere(port) {
-            for &address in self.addresses.list() {
+            for &address in &self.addresses {
                 // Some of them were not steered.
                 let _ = self.steering.unsteer(address, port);
             }
@@ -497,17 +475,7 @@ impl<S: Steer> Network for KernelNetwork<S> {
     }
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let answers = match &self.asked {
-            Asked::Aside(asking) => Some(asking.as_fd()),
-            Asked::Here(_) => None,
-        };
-        let told = [
-            self.link.as_fd(),
-            self.queues.as_fd(),
-            self.addresses.as_fd(),
-            self.routes.as_fd(),
-            self.neighbours.as_fd(),
-        ];
-        told.into_iter().chain(answers).collect()
+        let told = self.interfaces.iter().flat_map(OfInterface::fds);
+        told.chain([self.routes.as_fd()]).collect()
     }
 }

@@ -28,7 +28,7 @@ use self::neighbours::Neighbours;
 pub use self::reach::Reach;
 use self::reach::{Questions, VACANT};
 use self::stations::Stations;
-use super::Network;
+use super::{Network, NicId, OnLink};
 use crate::slow::kernel::asking::AsOf;
 use crate::slow::kernel::neighbours::Knowledge;
 
@@ -65,7 +65,7 @@ struct Course {
     /// It leads to this machine.
     here: bool,
     /// There is no route: it leads back to where segments come from.
-    station: Option<MacAddr>,
+    station: Option<OnLink<MacAddr>>,
     /// The routes that it was found with.
     epoch: u32,
 }
@@ -186,7 +186,7 @@ impl Paths {
         if !course.here {
             match network.next_hop(ends.source, ends.destination) {
                 Ok(hop) => {
-                    course.neighbour = Some(self.neighbours.at(network, hop.address));
+                    course.neighbour = Some(self.neighbours.at(network, hop.neighbour));
                     course.mtu = hop.mtu;
                 }
                 Err(_) => course.station = self.stations.instead_of_a_route(ends),
@@ -255,7 +255,7 @@ impl Paths {
 
     /// A segment of a connection between `source`, which is this machine's, and `destination` has come
     /// from this station. Where no route leads back, what is sent goes there.
-    pub fn heard(&mut self, source: IpAddr, destination: IpAddr, station: MacAddr) {
+    pub fn heard(&mut self, source: IpAddr, destination: IpAddr, station: OnLink<MacAddr>) {
         let ends = Ends {
             source,
             destination,
@@ -307,9 +307,19 @@ impl Paths {
     }
 
     /// A path's next hop, if it has one.
-    pub fn next_hop(&self, path: PathId) -> Option<IpAddr> {
+    pub fn next_hop(&self, path: PathId) -> Option<OnLink<IpAddr>> {
         let neighbour = self.paths[path.index()].course.neighbour?;
         Some(self.neighbours.address(neighbour))
+    }
+
+    /// The interface by which frames along a path leave; the first of all if none do.
+    pub fn nic(&self, path: PathId) -> NicId {
+        let course = &self.paths[path.index()].course;
+        let neighbour = course
+            .neighbour
+            .map(|number| self.neighbours.address(number));
+        let station = course.station.map(|station| station.nic);
+        neighbour.map(|at| at.nic).or(station).unwrap_or_default()
     }
 
     /// Acknowledgements arrive through this path: its next hop is there.
@@ -326,24 +336,24 @@ impl Paths {
     }
 
     /// What is known of a neighbour, if it is one of ours.
-    pub fn known_neighbour(&self, address: IpAddr) -> Option<Knowledge> {
-        self.neighbours.known(address)
+    pub fn known_neighbour(&self, at: OnLink<IpAddr>) -> Option<Knowledge> {
+        self.neighbours.known(at)
     }
 
     /// A neighbour has changed; whether it is one of ours.
-    pub fn neighbour_changed(&mut self, address: IpAddr, knowledge: Knowledge) -> bool {
-        self.neighbours.changed(address, knowledge)
+    pub fn neighbour_changed(&mut self, at: OnLink<IpAddr>, knowledge: Knowledge) -> bool {
+        self.neighbours.changed(at, knowledge)
     }
 
     /// What is known of a neighbour, to a question of that time; whether it is one of ours and no change was
     /// told of it since.
     pub fn neighbour_answered(
         &mut self,
-        address: IpAddr,
+        at: OnLink<IpAddr>,
         knowledge: Knowledge,
         as_of: AsOf,
     ) -> bool {
-        self.neighbours.answered(address, knowledge, as_of)
+        self.neighbours.answered(at, knowledge, as_of)
     }
 
     /// How much has been told of neighbours, for who asks of one.

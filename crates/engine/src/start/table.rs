@@ -1,8 +1,11 @@
-//! The steering program's table, as the networks of all workers use it.
+//! The tables of the steering programs, one on each interface, as the networks of all workers use them.
 //!
 //! An endpoint is one, and each worker says how it is to be steered as far as it is concerned. What holds is
 //! what does no harm to any: the kernel keeps its connections while one worker believes that it has some,
 //! and new ones come to the engine while one has a listener for them.
+//!
+//! The tables say the same on all interfaces: this machine takes what is for any of its addresses by whichever
+//! interface it comes. Only a link-local address is steered on its own link alone.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,16 +13,17 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use netdev::steering::{Endpoint, STALE, Share, Steering, Watch};
+use netdev::steering::{Endpoint, STALE, Share, Steering, SteeringError, Watch};
 
 use crate::exchange::WorkerId;
-use crate::network::{Shared, Steer, Steered};
+use crate::network::{NicId, Shared, Steer, Steered};
 
 /// What all workers have in common.
 struct Table {
-    steering: Steering,
-    /// The endpoints in it that are a responder's.
-    responders: Vec<Endpoint>,
+    /// By the places of their interfaces.
+    steerings: Vec<Steering>,
+    /// The endpoints in them that are a responder's.
+    responders: Vec<(NicId, Endpoint)>,
     /// What each worker wants of an endpoint.
     wants: HashMap<Endpoint, Vec<(WorkerId, Steered)>>,
 }
@@ -30,27 +34,30 @@ pub(super) struct SteeringTable {
     table: Arc<Mutex<Table>>,
     worker: WorkerId,
     /// Whether this worker comes for what it is given, and whether the others do.
-    watch: Watch,
+    watches: Vec<Watch>,
     others: Vec<Watch>,
 }
 
 impl SteeringTable {
     /// For each of so many workers.
-    pub(super) fn of(steering: Steering, workers: usize) -> Vec<Self> {
-        let watch = steering.watch();
+    pub(super) fn of(steerings: Vec<Steering>, workers: usize) -> Vec<Self> {
+        let watches: Vec<Watch> = steerings.iter().map(Steering::watch).collect();
         let table = Arc::new(Mutex::new(Table {
-            steering,
+            steerings,
             responders: Vec::new(),
             wants: HashMap::new(),
         }));
-        let of_worker = |index: usize| watch.of(index as u32);
+        let of_worker = |index: usize| {
+            let each = watches.iter();
+            each.map(move |watch| watch.of(index as u32))
+        };
         let handles = (0..workers).map(|own| Self {
             table: Arc::clone(&table),
             worker: WorkerId(own as u16),
-            watch: of_worker(own),
+            watches: of_worker(own).collect(),
             others: (0..workers)
                 .filter(|it| *it != own)
-                .map(of_worker)
+                .flat_map(of_worker)
                 .collect(),
         });
         handles.collect()
@@ -74,12 +81,12 @@ fn agreed(wants: &[(WorkerId, Steered)]) -> Option<Steered> {
 }
 
 impl Table {
-    fn apply(&mut self, endpoint: Endpoint) -> io::Result<()> {
+    /// Has an endpoint steered as the workers want it: on one interface, on all, or where it is already.
+    fn apply(&mut self, endpoint: Endpoint, on: On) -> io::Result<()> {
         let how = self.wants.get(&endpoint).and_then(|wants| agreed(wants));
         let Some(how) = how else {
             self.wants.remove(&endpoint);
-            let removed = self.steering.remove_port(endpoint);
-            return removed.map_err(io::Error::other);
+            return self.each_that_has_it(endpoint, |steering| steering.remove_port(endpoint));
         };
         let share = match how {
             Steered::Engine => Share::All,
@@ -87,13 +94,68 @@ impl Table {
             Steered::Shared(Shared { share, slot }) => Share::Shared { share, slot },
             Steered::Closing => Share::Closing,
         };
-        let added = self.steering.add_port(endpoint, share);
-        added.map_err(io::Error::other)
+        let on = match on {
+            On::Known => {
+                return self.each_that_has_it(endpoint, |it| it.set_share(endpoint, share));
+            }
+            On::One(nic) => nic.index()..nic.index() + 1,
+            On::All => 0..self.steerings.len(),
+        };
+        for steering in self.steerings.get_mut(on).into_iter().flatten() {
+            let added = steering.add_port(endpoint, share);
+            added.map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// Does something with each table that has an endpoint; an error if none has.
+    fn each_that_has_it(
+        &mut self,
+        endpoint: Endpoint,
+        mut what: impl FnMut(&mut Steering) -> Result<(), SteeringError>,
+    ) -> io::Result<()> {
+        let mut done = Err(SteeringError::NotSteered(endpoint));
+        for steering in &mut self.steerings {
+            match (what(steering), &done) {
+                (Err(SteeringError::NotSteered(_)), _) => {}
+                (Ok(()), Err(SteeringError::NotSteered(_))) => done = Ok(()),
+                (Ok(()), _) => {}
+                (Err(error), _) => done = Err(error),
+            }
+        }
+        done.map_err(io::Error::other)
+    }
+
+    fn is_a_responders(&self, endpoint: Endpoint) -> bool {
+        self.responders.iter().any(|(_, its)| *its == endpoint)
+    }
+
+    /// The steering of an interface.
+    fn of_nic(&mut self, nic: NicId) -> io::Result<&mut Steering> {
+        let steering = self.steerings.get_mut(nic.index());
+        steering.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
+/// In which tables an endpoint is.
+#[derive(Debug, Clone, Copy)]
+enum On {
+    /// In that of this interface.
+    One(NicId),
+    /// In those of all.
+    All,
+    /// In those where it is.
+    Known,
+}
+
 impl Steer for SteeringTable {
-    fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> io::Result<()> {
+    fn steer(
+        &mut self,
+        address: IpAddr,
+        port: u16,
+        how: Steered,
+        on: Option<NicId>,
+    ) -> io::Result<()> {
         let how = match how {
             // New connections are the kernel's for as long as a worker does not come; it says so itself when
             // it does.
@@ -103,7 +165,7 @@ impl Steer for SteeringTable {
         let worker = self.worker;
         let mut table = self.table();
         let endpoint = Endpoint::new(address, port);
-        if table.responders.contains(&endpoint) {
+        if table.is_a_responders(endpoint) {
             let message = format!("a stateless responder has {endpoint}");
             return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
         }
@@ -111,14 +173,14 @@ impl Steer for SteeringTable {
         let before = wants.iter().position(|(by, _)| *by == worker);
         let before = before.map(|at| wants.swap_remove(at));
         wants.push((worker, how));
-        table.apply(endpoint).inspect_err(|_| {
+        let on = on.map_or(On::All, On::One);
+        table.apply(endpoint, on).inspect_err(|_| {
             if let Some(wants) = table.wants.get_mut(&endpoint) {
                 wants.retain(|(by, _)| *by != worker);
                 wants.extend(before);
-                if wants.is_empty() {
-                    table.wants.remove(&endpoint);
-                }
             }
+            // Some may have taken it.
+            let _ = table.apply(endpoint, On::Known);
         })
     }
 
@@ -126,77 +188,98 @@ impl Steer for SteeringTable {
         let worker = self.worker;
         let mut table = self.table();
         let endpoint = Endpoint::new(address, port);
-        if table.responders.contains(&endpoint) {
+        if table.is_a_responders(endpoint) {
             return Ok(());
         }
         if let Some(wants) = table.wants.get_mut(&endpoint) {
             wants.retain(|(by, _)| *by != worker);
         }
-        table.apply(endpoint)
+        table.apply(endpoint, On::Known)
     }
 
     fn respond(
         &mut self,
+        nic: NicId,
         program: Option<BorrowedFd<'_>>,
         endpoints: &[Endpoint],
     ) -> io::Result<()> {
         let mut table = self.table();
         if let Some(program) = program {
-            let called = table.steering.call_responder(program);
+            let called = table.of_nic(nic)?.call_responder(program);
             called.map_err(io::Error::other)?;
         }
         for endpoint in endpoints {
-            let added = table.steering.add_responder_port(*endpoint);
+            let added = table.of_nic(nic)?.add_responder_port(*endpoint);
             added.map_err(io::Error::other)?;
-            table.responders.push(*endpoint);
+            table.responders.push((nic, *endpoint));
         }
         Ok(())
     }
 
     fn end_responding(&mut self) {
         let mut table = self.table();
-        for endpoint in std::mem::take(&mut table.responders) {
-            if let Err(error) = table.steering.remove_port(endpoint) {
+        for (nic, endpoint) in std::mem::take(&mut table.responders) {
+            let removed = table.of_nic(nic).map(|it| it.remove_port(endpoint));
+            if let Ok(Err(error)) = removed {
                 tracing::warn!(%error, "an endpoint of the responder stays");
             }
         }
-        if let Err(error) = table.steering.leave_responder() {
-            tracing::warn!(%error, "the responder's program stays");
+        for steering in &mut table.steerings {
+            if let Err(error) = steering.leave_responder() {
+                tracing::warn!(%error, "the responder's program stays");
+            }
         }
     }
 
-    fn divert(&mut self, program: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let diverted = self.table().steering.divert(program);
-        diverted.map_err(io::Error::other)
+    fn divert(&mut self, program: Option<(NicId, BorrowedFd<'_>)>) -> io::Result<()> {
+        let mut table = self.table();
+        for (place, steering) in table.steerings.iter_mut().enumerate() {
+            let of_it = program.filter(|(nic, _)| nic.index() == place);
+            let diverted = steering.divert(of_it.map(|(_, program)| program));
+            diverted.map_err(io::Error::other)?;
+        }
+        Ok(())
     }
 
-    fn renew_steering(&mut self) -> io::Result<()> {
-        self.table().steering.renew().map_err(io::Error::other)
+    fn renew_steering(&mut self, nic: NicId) -> io::Result<()> {
+        let mut table = self.table();
+        table.of_nic(nic)?.renew().map_err(io::Error::other)
     }
 
-    fn connect_queue(&mut self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+    fn connect_queue(&mut self, nic: NicId, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let worker = self.worker.0.into();
         let mut table = self.table();
-        let connected = table.steering.connect_queue_to(queue, socket, worker);
+        let connected = table.of_nic(nic)?.connect_queue_to(queue, socket, worker);
         connected.map_err(io::Error::other)
     }
 
     fn waiting(&self) -> std::time::Duration {
-        self.watch.waiting()
+        let each = self.watches.iter().map(Watch::waiting);
+        each.max().unwrap_or_default()
     }
 
     fn beat(&mut self) {
-        self.watch.beat();
+        self.watches.iter().for_each(Watch::beat);
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
-        match self.table().steering.counts() {
-            Ok(counts) => counts.iter().map(|(r, count)| (r.name(), count)).collect(),
-            Err(error) => {
-                tracing::warn!(%error, "the steering's counts cannot be read");
-                Vec::new()
+        let mut all: Vec<(&'static str, u64)> = Vec::new();
+        for steering in &self.table().steerings {
+            let counts = match steering.counts() {
+                Ok(counts) => counts,
+                Err(error) => {
+                    tracing::warn!(%error, "the steering's counts cannot be read");
+                    return Vec::new();
+                }
+            };
+            for (place, (reason, count)) in counts.iter().enumerate() {
+                match all.get_mut(place) {
+                    Some((_, sum)) => *sum += count,
+                    None => all.push((reason.name(), count)),
+                }
             }
         }
+        all
     }
 }
 

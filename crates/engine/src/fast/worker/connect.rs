@@ -128,7 +128,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn opening(&self) -> Opening {
         if self.stopping {
             Opening::Stopping
-        } else if !self.serves_all_queues {
+        } else if !self.nics.serve_all_queues() {
             Opening::UnservedQueue
         } else if self.network.ports_are_scarce(self.now) {
             Opening::NoPorts
@@ -157,7 +157,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn open(&mut self, id: SessionId, block: &ConnectBlock, lent: bool) -> Result<ConnId, Errno> {
         let remote = block.remote;
         // Answers may come to any queue.
-        let reached = self.serves_all_queues || self.is_here(remote.ip());
+        let reached = self.nics.serve_all_queues() || self.is_here(remote.ip());
         if self.stopping || !reached {
             return Err(Errno::OPNOTSUPP);
         }
@@ -183,7 +183,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             self.local_source(block.local.ip(), remote.ip())?
         } else {
-            self.source(block.local.ip(), remote.ip())?
+            self.source(block.local.ip(), remote)?
         };
         if (source, block.local.port()) == (remote.ip(), remote.port()) {
             return Err(Errno::ADDRNOTAVAIL);
@@ -240,25 +240,29 @@ impl<D: Device, N: Network> Worker<D, N> {
         Err(Errno::ADDRNOTAVAIL)
     }
 
-    /// Whether an address, if it is link-local, is one of our link.
+    /// Whether an address, if it is link-local, is one of our links.
     pub(super) fn is_on_our_link(&self, address: SocketAddr) -> bool {
         match address {
             SocketAddr::V6(v6) => {
-                !is_link_local(address.ip()) || v6.scope_id() == self.network.index()
+                !is_link_local(address.ip()) || self.network.nic_at(v6.scope_id()).is_some()
             }
             SocketAddr::V4(_) => true,
         }
     }
 
     //= RFC 9293 MUST-44
-    fn source(&mut self, wanted: IpAddr, remote: IpAddr) -> Result<IpAddr, Errno> {
+    fn source(&mut self, wanted: IpAddr, remote: SocketAddr) -> Result<IpAddr, Errno> {
+        let scope = match remote {
+            SocketAddr::V6(v6) => v6.scope_id(),
+            SocketAddr::V4(_) => 0,
+        };
         if wanted.is_unspecified() {
-            return self.network.source_for(remote, None);
+            return self.network.source_for(remote.ip(), scope, None);
         }
         if !self.network.addresses().contains(&wanted) {
             return Err(Errno::OPNOTSUPP);
         }
-        self.network.source_for(remote, Some(wanted))
+        self.network.source_for(remote.ip(), scope, Some(wanted))
     }
 
     /// A process wants a connection from a port that it has not lent. For as long as the port is used it is held for

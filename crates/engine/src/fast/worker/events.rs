@@ -240,13 +240,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let shares = session.shared > 0;
         let (stack, listeners, now) = (&self.stack, &self.listeners, self.now);
-        let interface = self.network.index();
+        let network = &self.network;
         let ends = |id| {
             let info = stack.info(now, id)?;
-            Some((
-                scoped(info.local, interface),
-                scoped(info.remote, interface),
-            ))
+            let scope = network.scope_of(info.local.ip());
+            Some((scoped(info.local, scope), scoped(info.remote, scope)))
         };
         let Some(session) = self.sessions.get_mut(id) else {
             return Ok(false);

@@ -11,7 +11,7 @@ use crate::exchange::{FIRST_PAIR, LISTENERS, Listening, Page, Row, RowKind, SESS
 use crate::fast::connections::Conn;
 use crate::fast::listeners::{Listener, Member};
 use crate::fast::session::Session;
-use crate::network::{Network, scoped};
+use crate::network::{Network, NicId, scoped};
 
 /// Slots that are looked at for one answer.
 const LOOKS: u32 = 256;
@@ -40,8 +40,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn fill(&mut self, snapshot: &mut Snapshot) {
         snapshot.worker.clone_from(&self.counters);
         snapshot.tcp.clone_from(self.stack.counters());
-        snapshot.device = self.device.counters();
-        snapshot.queues = self.device.queues();
+        let device = &mut self.nics[NicId::default()].device;
+        snapshot.device = device.counters();
+        snapshot.queues = device.queues();
         snapshot.steering = self.network.steering_counts();
         snapshot.connections = self.stack.connection_count().into();
         snapshot.half_open = self.stack.half_open_count().into();
@@ -142,8 +143,8 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// The ends of a connection as programs name them.
     pub(super) fn ends(&self, local: SocketAddr, remote: SocketAddr) -> (SocketAddr, SocketAddr) {
-        let index = self.network.index();
-        (scoped(local, index), scoped(remote, index))
+        let scope = self.network.scope_of(local.ip());
+        (scoped(local, scope), scoped(remote, scope))
     }
 
     fn listener_row(&self, listener: &Listener) -> Row {

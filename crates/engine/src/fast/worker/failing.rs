@@ -8,7 +8,7 @@ use netdev::Device;
 use tcp::{ConnId, Failure, Instant};
 
 use super::Worker;
-use crate::network::Network;
+use crate::network::{Network, OnLink};
 
 /// Connections that are looked at in a turn.
 const LOOKS: usize = 128;
@@ -17,21 +17,21 @@ const LOOKS: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct Failing {
     /// Whose connections are looked for in this round, and when each was told of.
-    now: BTreeMap<IpAddr, Instant>,
+    now: BTreeMap<OnLink<IpAddr>, Instant>,
     /// In the next.
-    next: BTreeMap<IpAddr, Instant>,
+    next: BTreeMap<OnLink<IpAddr>, Instant>,
     /// The last that was looked at in this round.
     last: Option<ConnId>,
 }
 
 impl Failing {
     /// A neighbour does not answer.
-    pub fn fails(&mut self, neighbour: IpAddr, now: Instant) {
+    pub fn fails(&mut self, neighbour: OnLink<IpAddr>, now: Instant) {
         self.next.insert(neighbour, now);
     }
 
     /// It does: what has not failed yet need not.
-    pub fn answers(&mut self, neighbour: IpAddr) {
+    pub fn answers(&mut self, neighbour: OnLink<IpAddr>) {
         self.now.remove(&neighbour);
         self.next.remove(&neighbour);
     }
@@ -50,7 +50,7 @@ impl Failing {
 
     /// Whether a connection that was begun then, through this neighbour, fails. One that is begun later has the
     /// neighbour asked for once more.
-    fn has(&self, neighbour: IpAddr, since: Instant) -> bool {
+    fn has(&self, neighbour: OnLink<IpAddr>, since: Instant) -> bool {
         self.now.get(&neighbour).is_some_and(|told| since <= *told)
     }
 }
@@ -85,10 +85,14 @@ impl<D: Device, N: Network> Worker<D, N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::NicId;
 
     #[test]
     fn who_fails_while_a_round_goes_on_has_the_next() {
-        let neighbour = |last| IpAddr::from([192, 0, 2, last]);
+        let neighbour = |last| OnLink {
+            nic: NicId::default(),
+            address: IpAddr::from([192, 0, 2, last]),
+        };
         let at = Instant::from_nanos;
         let mut failing = Failing::default();
         failing.fails(neighbour(1), at(10));

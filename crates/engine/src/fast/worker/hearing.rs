@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use netdev::Device;
 
 use super::Worker;
-use crate::network::{Network, NetworkChange, Paths};
+use crate::network::{Network, NetworkChange, OnLink, Paths};
 use crate::slow::kernel::neighbours::Knowledge;
 use crate::stats::Drop;
 
@@ -13,8 +13,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Reads what has changed.
     pub(super) fn network_changed(&mut self) {
         let mut addresses = false;
-        let mut link = None;
-        let mut queues = None;
+        let mut links = Vec::new();
+        let mut queues = Vec::new();
         let mut neighbours = Vec::new();
         let mut all = false;
         let paths: &mut Paths = &mut self.paths;
@@ -25,25 +25,25 @@ impl<D: Device, N: Network> Worker<D, N> {
                 paths.routes_changed();
             }
             NetworkChange::Routes => paths.routes_changed(),
-            NetworkChange::Neighbour(address, knowledge) => {
-                if paths.neighbour_changed(address, knowledge) {
-                    neighbours.push((address, knowledge));
+            NetworkChange::Neighbour(at, knowledge) => {
+                if paths.neighbour_changed(at, knowledge) {
+                    neighbours.push((at, knowledge));
                 }
             }
-            NetworkChange::Answer(address, knowledge, as_of) => {
-                if paths.neighbour_answered(address, knowledge, as_of) {
-                    neighbours.push((address, knowledge));
+            NetworkChange::Answer(at, knowledge, as_of) => {
+                if paths.neighbour_answered(at, knowledge, as_of) {
+                    neighbours.push((at, knowledge));
                 }
             }
             NetworkChange::AllNeighbours => all = true,
-            NetworkChange::Link(state) => link = Some(state),
-            NetworkChange::Queues(count) => queues = Some(count),
+            NetworkChange::Link(nic, state) => links.push((nic, state)),
+            NetworkChange::Queues(nic, count) => queues.push((nic, count)),
         });
-        if let Some(count) = queues {
-            self.queues_changed(count);
+        for (nic, count) in queues {
+            self.queues_changed(nic, count);
         }
-        if let Some(state) = link {
-            self.link_changed(state);
+        for (nic, state) in links {
+            self.link_changed(nic, state);
         }
         if all {
             self.paths.neighbours_changed();
@@ -54,8 +54,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !neighbours.is_empty() {
             self.drop_aged();
         }
-        for (address, knowledge) in neighbours {
-            self.neighbour_told(address, knowledge);
+        for (at, knowledge) in neighbours {
+            self.neighbour_told(at, knowledge);
         }
     }
 
@@ -69,17 +69,17 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// A neighbour is known, or is not: what waits for it leaves with what else is sent, or never will, and of what
     /// is being opened through it [some fails in each turn](Self::go_on_failing). What has waited for too long is
     /// [dropped](Self::drop_aged) before.
-    pub(super) fn neighbour_told(&mut self, address: IpAddr, knowledge: Knowledge) {
+    pub(super) fn neighbour_told(&mut self, at: OnLink<IpAddr>, knowledge: Knowledge) {
         match knowledge {
             Knowledge::Resolved { mac, .. } => {
-                self.held.release(address, mac);
-                self.failing.answers(address);
+                self.held.release(at, mac);
+                self.failing.answers(at);
             }
             Knowledge::Failed => {
-                for _ in 0..self.held.discard(address) {
+                for _ in 0..self.held.discard(at) {
                     self.counters.drop(Drop::HeldUnresolved);
                 }
-                self.failing.fails(address, self.now);
+                self.failing.fails(at, self.now);
             }
             Knowledge::Unresolved => {}
         }

@@ -12,6 +12,7 @@ use wire::tcp::Flags;
 
 use super::Worker;
 use super::local::is_martian;
+use super::nics::Nics;
 use super::rejections::Rejections;
 use crate::capture::{Captures, Direction, Frame};
 use crate::config::Config;
@@ -19,11 +20,21 @@ use crate::exchange::WorkerId;
 use crate::fast::handoff::{Handed, Handoff, NoRoom};
 use crate::fast::memory::Store;
 use crate::netfilter::{Policy, Way};
-use crate::network::{Network, Paths};
+use crate::network::{Network, NicId, OnLink, Paths};
 use crate::stats::{Counters, Drop};
 
 /// What becomes of a frame: `Err` if it is not used, or not wholly, and why.
 type Fate = Result<(), &'static str>;
+
+/// Where frames come from.
+#[derive(Clone, Copy)]
+struct Came {
+    nic: NicId,
+    /// That interface's own address.
+    mac: MacAddr,
+    /// What is asked of their checksums.
+    checksum: ChecksumPolicy,
+}
 
 /// All that a frame meets.
 pub(super) struct Intake<'a, N> {
@@ -38,26 +49,32 @@ pub(super) struct Intake<'a, N> {
     pub handoff: Option<&'a mut Handoff>,
     pub network: &'a N,
     pub paths: &'a mut Paths,
-    pub checksum: ChecksumPolicy,
     pub now: Instant,
     /// Connections within this machine are the engine's.
     pub within: bool,
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// Takes at most so many frames from the device.
+    /// Takes at most so many frames from the devices.
     pub(super) fn receive_frames(&mut self, budget: usize) -> usize {
-        let (device, mut intake) = self.intake();
-        let mac = intake.network.mac();
-        let count = device.receive(budget, |frame| intake.take(frame, mac));
+        let (nics, mut intake) = self.intake();
+        let count = nics.receive(budget, |nic, from, most| {
+            let came = Came {
+                nic,
+                mac: intake.network.mac(nic),
+                checksum: from.checksum,
+            };
+            let receive = |frame: &[u8]| intake.take(frame, came);
+            from.device.receive(most, receive)
+        });
         self.counters.frames += count as u64;
         self.counters.batches += u64::from(count != 0);
         self.send_rejections();
         count
     }
 
-    /// The device, and what a frame meets that comes from it.
-    pub(super) fn intake(&mut self) -> (&mut D, Intake<'_, N>) {
+    /// The devices, and what a frame meets that comes from them.
+    pub(super) fn intake(&mut self) -> (&mut Nics<D>, Intake<'_, N>) {
         let intake = Intake {
             stack: &mut self.stack,
             store: Store {
@@ -73,23 +90,22 @@ impl<D: Device, N: Network> Worker<D, N> {
             handoff: self.handoff.as_mut(),
             network: &self.network,
             paths: &mut self.paths,
-            checksum: self.checksum,
             now: self.now,
             within: self.local.is_some(),
         };
-        (&mut self.device, intake)
+        (&mut self.nics, intake)
     }
 }
 
 impl<N: Network> Intake<'_, N> {
-    /// Takes a frame that came to the interface with this address.
+    /// Takes a frame that came to an interface.
     #[inline]
-    fn take(&mut self, frame: &[u8], mac: MacAddr) {
-        let foreign = frame.get(..6).is_some_and(|to| to != mac.0);
-        let fate = match parse(frame, self.checksum) {
+    fn take(&mut self, frame: &[u8], came: Came) {
+        let foreign = frame.get(..6).is_some_and(|to| to != came.mac.0);
+        let fate = match parse(frame, came.checksum) {
             _ if foreign => self.drop(Drop::ForeignMac),
-            Ok(segment) => self.take_segment(frame, &segment),
-            Err(Malformed::NotTcp) => self.take_icmp(frame),
+            Ok(segment) => self.take_segment(frame, &segment, came.nic),
+            Err(Malformed::NotTcp) => self.take_icmp(frame, came.checksum),
             Err(reason) => self.malformed(reason),
         };
         if self.captures.is_on() {
@@ -108,7 +124,8 @@ impl<N: Network> Intake<'_, N> {
         match parse(frame, ChecksumPolicy::Ignore) {
             // Its connection may have gone on to another meanwhile. What the TCP does not use it counts itself.
             Ok(segment) => {
-                let _ = self.take_or_hand(frame, &segment);
+                let nic = self.nic_of(&segment);
+                let _ = self.take_or_hand(frame, &segment, nic);
             }
             Err(Malformed::NotTcp) => {
                 if let Ok(error) = icmp::parse(frame, ChecksumPolicy::Ignore) {
@@ -166,7 +183,7 @@ impl<N: Network> Intake<'_, N> {
     }
 
     #[inline]
-    fn take_segment(&mut self, frame: &[u8], segment: &Segment<'_>) -> Fate {
+    fn take_segment(&mut self, frame: &[u8], segment: &Segment<'_>, nic: NicId) -> Fate {
         let opens = opens(segment);
         let own = SocketAddr::new(segment.dst, segment.tcp.dst_port);
         let open = self.config.access.is_open() && self.netfilter.is_open();
@@ -175,8 +192,9 @@ impl<N: Network> Intake<'_, N> {
             self.stack.note_denied(segment.dst, own.port());
             if let Some(answer) = self.netfilter.answer(own, segment.src) {
                 let hops = self.config.tcp.hop_limit;
+                let rejected = (frame, segment, nic);
                 self.rejections
-                    .answer(self.now, answer, (frame, segment), hops, self.stack);
+                    .answer(self.now, answer, rejected, hops, self.stack);
             }
             return self.drop(Drop::Denied);
         }
@@ -187,24 +205,25 @@ impl<N: Network> Intake<'_, N> {
             return self.drop(Drop::Martian);
         }
         if self.handoff.is_some() {
-            return self.take_or_hand(frame, segment);
+            return self.take_or_hand(frame, segment, nic);
         }
-        self.give(segment)
+        self.give(segment, nic)
     }
 
     /// Gives a segment to the TCP, which counts itself what it does not use.
     #[inline]
-    fn give(&mut self, segment: &Segment<'_>) -> Fate {
+    fn give(&mut self, segment: &Segment<'_>, nic: NicId) -> Fate {
         let used = self.stack.on_segment(self.now, segment, &mut self.store);
-        self.used(segment, used)
+        self.used(segment, nic, used)
     }
 
     /// The TCP has had a segment. Who has no route back is answered by where his come from, those that are
     /// of no use among them: while he gets no answer he repeats himself.
     #[inline]
-    fn used(&mut self, segment: &Segment<'_>, used: Result<(), DropReason>) -> Fate {
-        let station = segment.link.src;
-        if self.paths.listens() && !station.is_multicast() && self.stack.has_flow(&segment.flow()) {
+    fn used(&mut self, segment: &Segment<'_>, nic: NicId, used: Result<(), DropReason>) -> Fate {
+        let address = segment.link.src;
+        if self.paths.listens() && !address.is_multicast() && self.stack.has_flow(&segment.flow()) {
+            let station = OnLink { nic, address };
             self.paths.heard(segment.dst, segment.src, station);
         }
         used.map_err(DropReason::name)
@@ -215,8 +234,8 @@ impl<N: Network> Intake<'_, N> {
             && self.netfilter.admits_peer(own, segment.src)
     }
 
-    fn take_icmp(&mut self, frame: &[u8]) -> Fate {
-        let error = match icmp::parse(frame, self.checksum) {
+    fn take_icmp(&mut self, frame: &[u8], checksum: ChecksumPolicy) -> Fate {
+        let error = match icmp::parse(frame, checksum) {
             Ok(error) => error,
             Err(reason) => return self.malformed(reason),
         };
@@ -231,7 +250,7 @@ impl<N: Network> Intake<'_, N> {
     }
 
     /// Takes a segment if it is for a flow of this worker's or for nobody's, and hands it over otherwise.
-    fn take_or_hand(&mut self, frame: &[u8], segment: &Segment<'_>) -> Fate {
+    fn take_or_hand(&mut self, frame: &[u8], segment: &Segment<'_>, nic: NicId) -> Fate {
         if opens(segment)
             && let Some(fate) = self.take_over_elsewhere(frame, segment)
         {
@@ -239,14 +258,19 @@ impl<N: Network> Intake<'_, N> {
         }
         let (now, store) = (self.now, &mut self.store);
         if let Some(used) = self.stack.on_segment_of_ours(now, segment, store) {
-            return self.used(segment, used);
+            return self.used(segment, nic, used);
         }
         match self.whose(segment) {
             Some((_, true)) => return self.keep_early(frame),
             Some((other, false)) => return self.hand(other, frame),
             None => {}
         }
-        self.give(segment)
+        self.give(segment, nic)
+    }
+
+    /// The interface to which a segment came that another worker has handed over, by the address that it was sent to.
+    fn nic_of(&self, segment: &Segment<'_>) -> NicId {
+        self.network.nic_with(segment.link.dst).unwrap_or_default()
     }
 
     /// A SYN takes over a pair in TIME-WAIT of this worker's, where nobody listens (any more), but elsewhere

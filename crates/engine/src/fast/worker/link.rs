@@ -1,4 +1,4 @@
-//! What changes under all connections: the link, its receive queues, and the addresses on it.
+//! What changes under all connections: the links, and their receive queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,7 +12,7 @@ use tcp::Instant;
 use super::Worker;
 use crate::config::Queues;
 use crate::config::queues::of_worker;
-use crate::network::Network;
+use crate::network::{Network, NicId};
 use crate::slow::kernel::link::LinkState;
 
 /// How long receive queues that are not to be had wait before they are tried again: at first, and at most.
@@ -34,11 +34,6 @@ pub(super) struct Unserved {
 }
 
 impl Unserved {
-    /// Whether there is anything.
-    pub fn any(&self) -> bool {
-        self.due.is_some()
-    }
-
     /// What is tried now has not been tried before.
     fn begin_anew(&mut self) {
         self.waited = Duration::ZERO;
@@ -65,16 +60,58 @@ impl Unserved {
     }
 }
 
+/// The receive queues of an interface, as far as this worker serves them.
+#[derive(Debug)]
+pub(super) struct Served {
+    /// How many the interface has, if it has said so.
+    there: Option<u32>,
+    /// Frames of every one come to a worker.
+    all: bool,
+    unserved: Unserved,
+}
+
+impl Default for Served {
+    fn default() -> Self {
+        Self {
+            there: None,
+            all: true,
+            unserved: Unserved::default(),
+        }
+    }
+}
+
+impl Served {
+    /// Of an interface that has `there`, all of them or not.
+    pub fn of(there: u32, all: bool) -> Self {
+        Self {
+            there: Some(there),
+            all,
+            unserved: Unserved::default(),
+        }
+    }
+
+    /// Whether frames of every one come to a worker.
+    pub fn is_all(&self) -> bool {
+        self.all
+    }
+
+    /// Whether some are not as they should be, and are tried again.
+    pub fn is_tried_again(&self) -> bool {
+        self.unserved.due.is_some()
+    }
+}
+
 impl<D: Device, N: Network> Worker<D, N> {
-    /// The interface has changed; `None`: it is gone.
-    pub(super) fn link_changed(&mut self, state: Option<LinkState>) {
+    /// An interface has changed; `None`: it is gone.
+    pub(super) fn link_changed(&mut self, nic: NicId, state: Option<LinkState>) {
         let Some(LinkState { mac, mtu, up }) = state else {
-            self.interface_gone = true;
+            self.interface_gone = Some(nic);
             return;
         };
         let interface = &self.config.interface;
-        if up != self.link_up {
-            self.link_up = up;
+        let of = &mut self.nics[nic];
+        if up != of.is_up {
+            of.is_up = up;
             if up {
                 tracing::info!(interface, "the link is up again");
             } else {
@@ -82,9 +119,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         }
         // The device's frames are as long as the packets were when it was opened.
-        let largest = self.device.limits().mtu;
+        let largest = of.device.limits().mtu;
         let usable = usize::try_from(mtu).unwrap_or(usize::MAX).min(largest);
-        let usable = u16::try_from(usable).unwrap_or(u16::MAX);
+        of.mtu = u16::try_from(usable).unwrap_or(u16::MAX);
+        let usable = self.nics.mtu();
         tracing::debug!(interface, %mac, "the link has changed");
         if usable != self.stack.config().mtu {
             tracing::info!(interface, mtu, usable, "the MTU has changed");
@@ -93,28 +131,42 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// The interface has more or fewer receive queues than before, `count` now. What comes to a new one
+    /// An interface has more or fewer receive queues than before, `count` now. What comes to a new one
     /// before it is opened is dropped by the steering, and sent again by its peer.
-    pub(super) fn queues_changed(&mut self, count: u32) {
-        self.interface_queues = Some(count);
-        self.unserved.begin_anew();
-        self.unserved.steering = true;
-        self.open_queues();
+    pub(super) fn queues_changed(&mut self, nic: NicId, count: u32) {
+        let served = &mut self.nics[nic].served;
+        served.there = Some(count);
+        served.unserved.begin_anew();
+        served.unserved.steering = true;
+        self.open_queues(nic);
     }
 
     /// What could not be opened is tried again, if its time has come: the kernel lets go of a queue some time after
     /// its socket was closed.
     pub(super) fn try_queues_again(&mut self) {
-        if self.unserved.due.is_some_and(|due| due <= self.now) {
-            self.open_queues();
+        for nic in self.nics.ids() {
+            let due = self.nics[nic].served.unserved.due;
+            if due.is_some_and(|due| due <= self.now) {
+                self.open_queues(nic);
+            }
         }
     }
 
     /// The configuration names other queues than before: those that it does not name are closed, so that
     /// the interface can do without them (`ethtool -L`).
     pub(super) fn queues_wanted(&mut self) {
+        for nic in self.nics.ids() {
+            self.close_queues(nic);
+            self.nics[nic].served.unserved.begin_anew();
+            self.open_queues(nic);
+        }
+    }
+
+    /// Closes the queues of an interface that are not wanted.
+    fn close_queues(&mut self, nic: NicId) {
         let interface = &self.config.interface;
-        for (queue, _) in self.device.queues() {
+        let of = &mut self.nics[nic];
+        for (queue, _) in of.device.queues() {
             let wanted = match &self.config.queues {
                 Queues::All => true,
                 Queues::These(numbers) => numbers.contains(&queue),
@@ -122,9 +174,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             if wanted {
                 continue;
             }
-            match self.device.shrink(queue) {
+            match of.device.shrink(queue) {
                 Ok(_) => {
-                    self.unserved.unsteered.remove(&queue);
+                    of.served.unserved.unsteered.remove(&queue);
                     tracing::info!(interface, queue, "a receive queue is no longer served");
                 }
                 Err(error) => {
@@ -132,40 +184,40 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
             }
         }
-        self.unserved.begin_anew();
-        self.open_queues();
     }
 
-    /// Opens the queues that are wanted and there; sees whether that is all of them.
-    fn open_queues(&mut self) {
+    /// Opens the queues of an interface that are wanted and there; sees whether that is all of them.
+    fn open_queues(&mut self, nic: NicId) {
+        let (own, workers) = self.number();
         let interface = &self.config.interface;
-        if self.unserved.steering {
-            match self.network.renew_steering() {
-                Ok(()) => self.unserved.steering = false,
+        let of = &mut self.nics[nic];
+        let unserved = &mut of.served.unserved;
+        if unserved.steering {
+            match self.network.renew_steering(nic) {
+                Ok(()) => unserved.steering = false,
                 Err(error) => {
-                    if self.unserved.is_news(None, &error) {
+                    if unserved.is_news(None, &error) {
                         tracing::warn!(interface, %error, "the new receive queues are not steered yet");
                     }
                 }
             }
         }
-        let mut is_left = self.unserved.steering;
-        let count = self.interface_queues.unwrap_or_default();
+        let mut is_left = unserved.steering;
+        let count = of.served.there.unwrap_or_default();
         let wanted = self.config.queues.of(count.min(MAX_QUEUES));
-        let (own, workers) = self.number();
         for queue in of_worker(&wanted, own, workers) {
             if queue >= count {
                 continue;
             }
-            let opened = match self.device.grow(queue).map(|new| new.is_some()) {
-                Ok(false) if !self.unserved.unsteered.contains(&queue) => continue,
-                Ok(_) => match self.device.socket_of(queue) {
+            let opened = match of.device.grow(queue).map(|new| new.is_some()) {
+                Ok(false) if !unserved.unsteered.contains(&queue) => continue,
+                Ok(_) => match of.device.socket_of(queue) {
                     Some(socket) => {
-                        let steered = self.network.connect_queue(queue, socket);
+                        let steered = self.network.connect_queue(nic, queue, socket);
                         // It stays open for the next try: if it were closed, that would take another socket.
                         match &steered {
-                            Ok(()) => self.unserved.unsteered.remove(&queue),
-                            Err(_) => self.unserved.unsteered.insert(queue),
+                            Ok(()) => unserved.unsteered.remove(&queue),
+                            Err(_) => unserved.unsteered.insert(queue),
                         };
                         steered
                     }
@@ -175,33 +227,33 @@ impl<D: Device, N: Network> Worker<D, N> {
             };
             match opened {
                 Ok(()) => {
-                    self.unserved.said.remove(&Some(queue));
+                    unserved.said.remove(&Some(queue));
                     tracing::info!(interface, queue, "a new receive queue is served");
                 }
                 Err(error) => {
                     is_left = true;
-                    if self.unserved.is_news(Some(queue), &error) {
+                    if unserved.is_news(Some(queue), &error) {
                         tracing::warn!(interface, queue, %error, "a new receive queue is not served yet");
                     }
                 }
             }
         }
-        self.unserved.tried(self.now, is_left);
-        let open = self.device.queues();
-        let unsteered = &self.unserved.unsteered;
+        unserved.tried(self.now, is_left);
+        let open = of.device.queues();
+        let unsteered = &unserved.unsteered;
         let is_served = |queue: u32| {
             open.iter().any(|(number, _)| *number == queue) && !unsteered.contains(&queue)
         };
         let mut all = (0..count).filter(|queue| *queue as usize % workers == own);
         let all = all.all(is_served);
-        if self.serves_all_queues && !all {
+        if of.served.all && !all {
             tracing::warn!(
                 interface,
                 "not all receive queues are served: new clients whose frames come to another one \
                  are the kernel's, and so are all connections that programs open"
             );
         }
-        self.serves_all_queues = all;
+        of.served.all = all;
         self.tell_opening();
     }
 
@@ -211,9 +263,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         place.map_or((0, 1), |place| (place.own().index(), place.workers()))
     }
 
-    /// `NODEV` if the interface is gone.
+    /// `NODEV` if an interface is gone.
     pub(super) fn still_there(&self) -> Result<()> {
-        if self.interface_gone {
+        if self.interface_gone.is_some() {
             return Err(Errno::NODEV);
         }
         Ok(())
@@ -237,7 +289,7 @@ mod tests {
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
         unserved.tried(now, false);
-        assert!(!unserved.any() && unserved.waited.is_zero());
+        assert!(unserved.due.is_none() && unserved.waited.is_zero());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The worker: one thread, the receive queues of an interface, one TCP.
+//! The worker: one thread, receive queues of the interfaces, one TCP.
 //!
 //! A turn takes what has come, does what follows from it, and says what came of it:
 //!
@@ -37,6 +37,7 @@ mod listen;
 mod local;
 mod looking;
 mod moderation;
+mod nics;
 mod order;
 mod orders;
 mod payload;
@@ -65,7 +66,6 @@ use std::collections::VecDeque;
 use netdev::{Device, Loopback};
 use queue_pair::{Area, Opening, Profile, lost};
 use tcp::{Instant, Stack};
-use wire::segment::ChecksumPolicy;
 
 use crate::capture::Captures;
 use crate::clock::{Clock, CoreTime};
@@ -78,7 +78,7 @@ use crate::fast::listeners::Listeners;
 use crate::fast::memory::Memory;
 use crate::fast::session::{EndReason, Sessions};
 use crate::netfilter::Policy;
-use crate::network::{HeldFrames, Network, Paths};
+use crate::network::{HeldFrames, Network, NicId, Paths};
 use crate::stats::Counters;
 use crate::trace::Trace;
 
@@ -89,9 +89,10 @@ use self::fair::Sharing;
 use self::files::Fetches;
 use self::kernel::Unoffering;
 use self::lent::Lent;
-use self::link::Unserved;
+use self::link::Served;
 use self::listen::Closing;
 use self::moderation::Moderation;
+use self::nics::Nics;
 use self::orders::Waiting;
 use self::payload::Findings;
 use self::placement::Placement;
@@ -124,12 +125,11 @@ const SCRATCH: usize = 65_536;
 /// An engine's worker over a device and a network.
 pub struct Worker<D, N> {
     config: Config,
-    device: D,
+    nics: Nics<D>,
     /// The wire between programs on this machine, if the engine is set to be it.
     local: Option<Loopback>,
     network: N,
     stack: Stack,
-    checksum: ChecksumPolicy,
     connections: Connections,
     memory: Memory,
     paths: Paths,
@@ -219,15 +219,8 @@ pub struct Worker<D, N> {
     /// Only what was submitted when that was [noted](Self::note_past) is taken before.
     only_past: bool,
     stopping: bool,
-    /// The interface has a carrier.
-    link_up: bool,
     /// There is no such interface any more.
-    interface_gone: bool,
-    /// Frames of every receive queue come here.
-    serves_all_queues: bool,
-    /// How many receive queues the interface has, if it has said so.
-    interface_queues: Option<u32>,
-    unserved: Unserved,
+    interface_gone: Option<NicId>,
     /// Who opens connections, as programs were told.
     told_opening: Opening,
     /// How users share the table of connections.
@@ -245,11 +238,6 @@ pub struct Worker<D, N> {
 impl<D: Device, N: Network> Worker<D, N> {
     /// A worker with nothing to do yet, of an engine whose workers have this in common.
     pub fn new(config: Config, device: D, network: N, slow: ToSlow, common: Common) -> Self {
-        let checksum = if device.offloads().receive_partial_checksum {
-            ChecksumPolicy::AcceptPartial
-        } else {
-            ChecksumPolicy::Verify
-        };
         let mut memory = Memory::new(config.limits.unaccepted_bytes as usize);
         if config.limits.receive_memory != 0 {
             memory.set_budget(config.limits.receive_memory);
@@ -257,9 +245,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         let serving = config.profile;
         let sharing = Sharing::of(config.limits.connections);
         let sessions = Sessions::with_room(config.limits.sessions as usize);
-        let mtu = u16::try_from(device.limits().mtu).unwrap_or(u16::MAX);
+        let nics = Nics::of(device);
         Self {
-            stack: Stack::new(stack_config(&config, mtu), common.seed),
+            stack: Stack::new(stack_config(&config, nics.mtu()), common.seed),
             memory,
             paths: Paths::with_limit(config.limits.paths),
             held: HeldFrames::with_limit(config.limits.held_frames as usize),
@@ -268,9 +256,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             placement: Placement::fixed(),
             local: config.local.then(Loopback::default),
             config,
-            device,
+            nics,
             network,
-            checksum,
             connections: Connections::default(),
             sessions,
             forks: Forks::default(),
@@ -320,11 +307,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             catch_up_left: 0,
             only_past: false,
             stopping: false,
-            link_up: true,
-            interface_gone: false,
-            serves_all_queues: true,
-            interface_queues: None,
-            unserved: Unserved::default(),
+            interface_gone: None,
             told_opening: Opening::Engine,
             sharing,
             rejections: Rejections::default(),
@@ -336,8 +319,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// States how many receive queues its interface has, and whether the device receives from all.
     pub fn serving_queues(mut self, there: u32, all: bool) -> Self {
-        self.interface_queues = Some(there);
-        self.serves_all_queues = all;
+        self.nics[NicId::default()].served = Served::of(there, all);
         self.tell_opening();
         self
     }
@@ -413,7 +395,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let cookies = self.stack.counters().cookies_sent;
         let mut count = self.receive_frames(RECEIVE_BUDGET);
         let flooded = self.stack.counters().cookies_sent != cookies;
-        if flooded && self.device.waiting() > BEHIND {
+        if flooded && self.nics.waiting() > BEHIND {
             // More SYNs come than can be answered, and what overflows would be anybody's segments.
             self.stack.withhold_cookies(Some(AGAIN_BUDGET));
             count += self.receive_frames(CATCH_UP_BUDGET);

@@ -322,7 +322,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Told::Done
             }
             Ask::Divert(program) => {
-                let program = program.as_ref().map(AsFd::as_fd);
+                let program = program.as_ref().map(|(index, it)| (*index, it.as_fd()));
                 let diverted = self.network.divert(program);
                 diverted.map_err(Refused::Steering)?;
                 Told::Done

@@ -8,7 +8,7 @@ use wire::segment::Segment;
 
 use super::Worker;
 use crate::netfilter::rules::Answer;
-use crate::network::Network;
+use crate::network::{Network, NicId};
 
 /// Messages of ICMP in a second, as in the kernel (`net.ipv4.icmp_msgs_per_sec`).
 const PER_SECOND: u32 = 1000;
@@ -20,16 +20,16 @@ const ROOM: usize = 16;
 pub(super) struct Rejections {
     second: u64,
     count: u32,
-    frames: ArrayVec<([u8; MAX_UNREACHABLE_LEN], usize), ROOM>,
+    frames: ArrayVec<(NicId, [u8; MAX_UNREACHABLE_LEN], usize), ROOM>,
 }
 
 impl Rejections {
-    /// Answers the segment in `frame`, unless there were too many in this second.
+    /// Answers the segment in a frame that came to this interface, unless there were too many in this second.
     pub fn answer(
         &mut self,
         now: Instant,
         answer: Answer,
-        (frame, segment): (&[u8], &Segment<'_>),
+        (frame, segment, nic): (&[u8], &Segment<'_>, NicId),
         hop_limit: u8,
         stack: &mut Stack,
     ) {
@@ -47,7 +47,7 @@ impl Rejections {
         self.count += 1;
         let mut message = [0; MAX_UNREACHABLE_LEN];
         if let Some(len) = unreachable(frame, code, hop_limit, &mut message) {
-            self.frames.push((message, len));
+            self.frames.push((nic, message, len));
         }
     }
 }
@@ -58,14 +58,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.rejections.frames.is_empty() {
             return;
         }
-        for (message, len) in self.rejections.frames.drain(..) {
-            let room = self.device.frame().and_then(|frame| frame.get_mut(..len));
+        for (nic, message, len) in self.rejections.frames.drain(..) {
+            let device = &mut self.nics[nic].device;
+            let room = device.frame().and_then(|frame| frame.get_mut(..len));
             if let Some(room) = room {
                 room.copy_from_slice(&message[..len]);
-                self.device.submit(len, None);
+                device.submit(len, None);
                 self.counters.sent += 1;
             }
         }
-        self.device.flush();
+        self.nics.flush();
     }
 }

@@ -142,20 +142,21 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Frames leave whose next hop was found: they have waited for longer than everything else. For those that find no
     /// room in the device it is waited, as for everything.
     fn transmit_released(&mut self, sending: &mut Sending) {
-        while let Some(bytes) = self.held.next_released() {
+        while let Some((nic, bytes)) = self.held.next_released() {
             let looks = sending.made == 0 || sending.sent.is_multiple_of(STEP);
             let is_over = looks && sending.until.is_over();
             if sending.sent != 0 && (is_over || sending.sent >= BUDGET) {
                 sending.more = true;
                 return;
             }
-            let Some(frame) = self.device.frame() else {
+            let device = &mut self.nics[nic].device;
+            let Some(frame) = device.frame() else {
                 return;
             };
             match frame.get_mut(..bytes.len()) {
                 Some(frame) => {
                     frame.copy_from_slice(bytes);
-                    self.device.submit(bytes.len(), None);
+                    device.submit(bytes.len(), None);
                     self.counters.sent += 1;
                 }
                 None => self.counters.drop(Drop::Unsendable),
@@ -193,7 +194,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         self.core_time.count();
         let clock = self.common.clock.again();
-        self.device.flush();
+        self.nics.flush();
         let took = clock.now().as_nanos();
         sending.is_dear = self.portion.follow(sending.made, took);
         sending.made = 0;
@@ -210,7 +211,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let portion = if is_dear { self.portion.0 } else { MOST };
         let budget = self.stride.0.min(portion);
         let mut sink = Sink {
-            device: &mut self.device,
+            nics: &mut self.nics,
             local: self.local.as_mut(),
             network: &mut self.network,
             connections: &mut self.connections,

@@ -65,7 +65,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn wait(&self, until: Option<Instant>, now: Instant) -> bool {
         let timeout = until.map(|at| timespec(at.saturating_duration_since(now)));
         let mut fds = vec![self.bells()];
-        self.device.poll_fds(&mut fds);
+        for nic in self.nics.iter() {
+            nic.device.poll_fds(&mut fds);
+        }
         // Interrupted, timed out or woken: the turn that follows finds out why.
         poll(&mut fds, timeout.as_ref()).is_err() || !fds[0].revents().is_empty()
     }
@@ -124,7 +126,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             || self.fetches.any_later()
             || self.paths.needs_tick()
             || !self.held.is_empty()
-            || self.unserved.any()
+            || self.nics.iter().any(|nic| nic.served.is_tried_again())
             || self.is_to_reclaim();
         let tick = (ticking || self.backed_up()).then_some(due.tick);
         let (offers, left) = (self.offers_due(), self.left_due());

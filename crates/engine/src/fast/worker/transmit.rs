@@ -20,12 +20,13 @@ use crate::capture::{Captures, Direction, Frame};
 use crate::fast::connections::Connections;
 use crate::fast::memory::Memory;
 use crate::netfilter::{self, Policy};
-use crate::network::{HeldFrames, Later, Network, PathId, Paths, Reach};
+use crate::network::{HeldFrames, Later, Network, NicId, OnLink, PathId, Paths, Reach};
 use crate::stats::{Counters, Drop};
 use crate::trace::Trace;
 
 use super::blocked::Blocked;
 use super::local::came_through_queue;
+use super::nics::Nics;
 use super::payload::{self, Findings, NoPayload};
 use super::room::Room;
 
@@ -39,9 +40,9 @@ const MAX_PACKET: usize = 65_535;
 /// Where a segment goes.
 enum Way {
     /// Onto the wire, to this station.
-    Wire(MacAddr),
+    Wire(OnLink<MacAddr>),
     /// Nowhere before this neighbour is resolved.
-    Held(IpAddr),
+    Held(OnLink<IpAddr>),
     /// To another connection of ours.
     Here,
 }
@@ -62,8 +63,8 @@ impl From<Later> for NoWay {
 
 /// The way out of the stack.
 pub(super) struct Sink<'a, D, N> {
-    pub device: &'a mut D,
-    /// Instead of the device, for what stays here.
+    pub nics: &'a mut Nics<D>,
+    /// Instead of a device, for what stays here.
     pub local: Option<&'a mut Loopback>,
     pub network: &'a mut N,
     pub connections: &'a mut Connections,
@@ -136,12 +137,18 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
     fn way_out(&mut self, out: &Outgoing<'_>) -> Result<Way, NoWay> {
         match out.answers.filter(|link| !link.src.is_multicast()) {
             Some(link) if self.local.is_some() && came_through_queue(link) => return Ok(Way::Here),
-            Some(link) => return Ok(Way::Wire(link.src)),
+            Some(link) => {
+                // It came to this address of ours. Where no interface has it (any more) it goes by its route.
+                if let Some(nic) = self.network.nic_with(link.dst) {
+                    let address = link.src;
+                    return Ok(Way::Wire(OnLink { nic, address }));
+                }
+            }
             None => {}
         }
         let path = self.path(out)?;
         match self.paths.reach(self.network, path) {
-            Reach::At(mac) => Ok(Way::Wire(mac)),
+            Reach::At(station) => Ok(Way::Wire(station)),
             Reach::Resolving(neighbour) => Ok(Way::Held(neighbour)),
             Reach::Here if self.local.is_some() => Ok(Way::Here),
             Reach::Here | Reach::Unreachable => Err(NoWay::Dropped(Drop::Unreachable)),
@@ -209,6 +216,15 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         Ok(())
     }
 
+    /// The interface by which what a connection sends leaves, as far as that is known.
+    fn nic(&self, id: ConnId) -> NicId {
+        if self.nics.is_one() {
+            return NicId::default();
+        }
+        let path = self.connections.get(id).and_then(|conn| conn.path);
+        path.map_or(NicId::default(), |path| self.paths.nic(path))
+    }
+
     /// Whether what a connection sends goes to another one of ours.
     fn stays_here(&self, id: ConnId) -> bool {
         self.local.is_some()
@@ -223,13 +239,14 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         &mut self,
         now: Instant,
         headers: &Headers,
-        waits_for: Option<IpAddr>,
+        (nic, waits_for): (NicId, Option<IpAddr>),
         out: &Outgoing<'_>,
     ) -> Result<(), SinkFull> {
         let start = headers.len();
         let length = start + out.payload_len;
-        let offered = self.device.offloads().transmit_checksum;
-        let frame = self.device.frame().ok_or(SinkFull)?;
+        let device = &mut self.nics[nic].device;
+        let offered = device.offloads().transmit_checksum;
+        let frame = device.frame().ok_or(SinkFull)?;
         let Some(frame) = frame.get_mut(..length) else {
             self.counters.drop(Drop::Unsendable);
             return Ok(());
@@ -272,10 +289,11 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             None => {
                 // A header's offset fits in sixteen bits by far.
                 let asked = partial.then(|| PartialChecksum::tcp(headers.tcp_offset() as u16));
-                self.device.submit(length, asked);
+                self.nics[nic].device.submit(length, asked);
                 self.counters.sent += 1;
             }
-            Some(neighbour) => {
+            Some(address) => {
+                let neighbour = OnLink { nic, address };
                 if self.held.is_full() {
                     for _ in 0..self.held.drop_aged(now) {
                         self.counters.drop(Drop::HeldTooLong);
@@ -293,6 +311,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         &mut self,
         now: Instant,
         headers: &Headers,
+        nic: NicId,
         out: &Outgoing<'_>,
     ) -> Result<(), SinkFull> {
         let mut bytes = [0; MAX_HEADERS_LEN];
@@ -310,7 +329,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             self.blocked.refuses(out.conn);
             return Err(SinkFull);
         }
-        let limit = MAX_PIECES.min(self.device.limits().pieces);
+        let limit = MAX_PIECES.min(self.nics[nic].device.limits().pieces);
         let whole = match out.payload.len() > limit || payload::is_in_files(out) {
             true => match payload::put_together(self.memory, self.findings, self.scratch, out) {
                 Ok(whole) => Some(whole),
@@ -328,7 +347,8 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 pieces.push(piece);
             }
         }
-        match self.device.send_large(&bytes[..length], &pieces, how) {
+        let device = &mut self.nics[nic].device;
+        match device.send_large(&bytes[..length], &pieces, how) {
             Ok(()) => {
                 if self.captures.is_on() {
                     let sent = Frame {
@@ -379,10 +399,14 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             self.counters.drop(Drop::Filtered);
             return Ok(());
         }
-        let (source, destination, waits_for) = match way {
-            Way::Wire(mac) => (self.network.mac(), mac, None),
-            Way::Held(neighbour) => (self.network.mac(), MacAddr::default(), Some(neighbour)),
-            Way::Here => (loopback::MAC, loopback::MAC, None),
+        let (nic, destination, waits_for) = match way {
+            Way::Wire(station) => (station.nic, station.address, None),
+            Way::Held(neighbour) => (neighbour.nic, MacAddr::default(), Some(neighbour.address)),
+            Way::Here => (NicId::default(), loopback::MAC, None),
+        };
+        let source = match way {
+            Way::Here => loopback::MAC,
+            _ => self.network.mac(nic),
         };
         let conn = out.conn.and_then(|id| self.connections.get(id));
         let dscp = conn.map_or(0, |conn| conn.dscp);
@@ -411,14 +435,14 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             return self.local_segment(now, &headers, out);
         }
         if out.gso_size == 0 {
-            return self.one_segment(now, &headers, waits_for, out);
+            return self.one_segment(now, &headers, (nic, waits_for), out);
         }
         if waits_for.is_some() {
             // A burst on a connection whose neighbour has just been lost; it is sent again.
             self.counters.drop(Drop::HeldFull);
             return Ok(());
         }
-        self.large_segment(now, &headers, out)
+        self.large_segment(now, &headers, nic, out)
     }
 }
 
@@ -440,10 +464,11 @@ fn touch(pieces: &[&[AtomicU8]]) {
 impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
     fn burst_limit(&mut self, id: ConnId, mss: u16) -> usize {
         let mss = usize::from(mss.max(1));
+        let device = &self.nics[self.nic(id)].device;
         let large = if self.stays_here(id) {
             MAX_PACKET
-        } else if self.device.offloads().segmentation {
-            self.device.limits().large.min(MAX_PACKET)
+        } else if device.offloads().segmentation {
+            device.limits().large.min(MAX_PACKET)
         } else {
             return mss;
         };

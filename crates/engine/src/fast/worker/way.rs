@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::Worker;
 use crate::config::Congestion;
-use crate::network::Network;
+use crate::network::{Network, NicId};
 use crate::stats::Drop;
 
 /// Ways that are looked at again in a second because programs doubt them, for all programs together.
@@ -54,32 +54,35 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// The way to `remote`, which is looked at again if that is `doubted`.
     pub(super) fn way(&mut self, remote: IpAddr, doubted: bool) -> Result<Way, Errno> {
-        let source = self.network.source_for(remote, None)?;
+        // Who asks names no link: a link-local one is the first's.
+        let scope = self.network.index(NicId::default());
+        let source = self.network.source_for(remote, scope, None)?;
         let hop = self.network.next_hop(source, remote)?;
+        let neighbour = hop.neighbour;
         if doubted {
             if !self.doubts.take(self.now.as_nanos() / 1_000_000_000) {
                 self.counters.drop(Drop::TooManyDoubts);
                 return Err(Errno::AGAIN);
             }
-            let _ = self.network.probe(hop.address, self.paths.as_of());
+            let _ = self.network.probe(neighbour, self.paths.as_of());
         }
         let mut way = Way {
             source,
-            next_hop: hop.address,
+            next_hop: neighbour.address,
             neighbour: Neighbour::Unknown,
             hardware: None,
             mtu: hop.mtu.unwrap_or(self.stack.config().mtu).into(),
         };
         // Who is not in use, and cannot be asked for at once, is not known: nobody waits for the kernel here.
-        let asked = self.network.neighbour_at_once(hop.address);
+        let asked = self.network.neighbour_at_once(neighbour);
         if let Some(knowledge) = asked
             && doubted
-            && self.paths.neighbour_changed(hop.address, knowledge)
+            && self.paths.neighbour_changed(neighbour, knowledge)
         {
             self.drop_aged();
-            self.neighbour_told(hop.address, knowledge);
+            self.neighbour_told(neighbour, knowledge);
         }
-        if let Some(knowledge) = asked.or_else(|| self.paths.known_neighbour(hop.address)) {
+        if let Some(knowledge) = asked.or_else(|| self.paths.known_neighbour(neighbour)) {
             (way.neighbour, way.hardware) = knowledge.as_told();
         }
         Ok(way)

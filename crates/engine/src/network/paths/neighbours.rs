@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 use tables::{Chunks, Hash, Index, Line};
 
-use super::{Questions, Reach, VACANT};
-use crate::network::{Found, Network};
+use super::reach::NOBODY;
+use super::{Questions, Reach};
+use crate::network::{Found, Network, OnLink};
 use crate::slow::kernel::asking::AsOf;
 use crate::slow::kernel::neighbours::Knowledge;
 
@@ -17,7 +18,7 @@ const LOOKS: u32 = 4096;
 
 #[derive(Debug)]
 pub(super) struct Neighbour {
-    address: IpAddr,
+    at: OnLink<IpAddr>,
     /// Paths that go through it.
     pub(super) paths: u32,
     pub(super) knowledge: Knowledge,
@@ -34,9 +35,9 @@ pub(super) struct Neighbour {
 }
 
 impl Neighbour {
-    fn new(address: IpAddr, knowledge: Knowledge, epoch: u32, told: AsOf) -> Self {
+    fn new(at: OnLink<IpAddr>, knowledge: Knowledge, epoch: u32, told: AsOf) -> Self {
         Self {
-            address,
+            at,
             paths: 0,
             knowledge,
             asked: false,
@@ -55,7 +56,7 @@ pub(super) struct Neighbours {
     /// The first `count` of them are neighbours.
     all: Chunks<Neighbour>,
     count: u32,
-    by_address: Index<IpAddr>,
+    by_address: Index<OnLink<IpAddr>>,
     /// Those that no path goes through.
     idle: Line,
     /// Those to which frames were sent since a tick looked at them.
@@ -74,7 +75,7 @@ impl Neighbours {
             hasher: RandomState::new(),
             all: Chunks::new(),
             count: 0,
-            by_address: Index::with_capacity(0, VACANT),
+            by_address: Index::with_capacity(0, NOBODY),
             idle: Line::new(),
             busy: Line::new(),
             limit,
@@ -83,20 +84,20 @@ impl Neighbours {
         }
     }
 
-    fn hash(&self, address: IpAddr) -> Hash {
-        Hash::new(self.hasher.hash_one(address))
+    fn hash(&self, at: OnLink<IpAddr>) -> Hash {
+        Hash::new(self.hasher.hash_one(at))
     }
 
     /// The number of the one with this address, of which the kernel is asked if it is new. It is there as long
     /// as paths go through it, or until the next one is asked for.
-    pub fn at(&mut self, network: &mut impl Network, address: IpAddr) -> u32 {
-        let hash = self.hash(address);
-        if let Some(number) = self.by_address.get(&address, hash) {
+    pub fn at(&mut self, network: &mut impl Network, at: OnLink<IpAddr>) -> u32 {
+        let hash = self.hash(at);
+        if let Some(number) = self.by_address.get(&at, hash) {
             return number;
         }
         // What is told of those that are not here nobody hears: whatever was asked of it before may be old.
         self.told = self.told.next();
-        let (knowledge, epoch) = match network.neighbour(address, self.told) {
+        let (knowledge, epoch) = match network.neighbour(at, self.told) {
             Found::Known(knowledge) => (knowledge, self.epoch),
             Found::Later => (Knowledge::Unresolved, self.epoch),
             // As if it had been known before the last loss: it is asked for again.
@@ -104,21 +105,21 @@ impl Neighbours {
         };
         let number = match self.idle.first() {
             Some(idle) if self.count > self.limit => {
-                let old = self.all[idle].address;
+                let old = self.all[idle].at;
                 self.by_address.remove(&old, self.hash(old));
                 self.busy.leave(idle);
                 idle
             }
             _ => {
                 let new = self.count;
-                let vacant = |_| Neighbour::new(VACANT, Knowledge::Unresolved, 0, AsOf::default());
+                let vacant = |_| Neighbour::new(NOBODY, Knowledge::Unresolved, 0, AsOf::default());
                 self.all.reach(new, vacant);
                 self.count += 1;
                 new
             }
         };
-        self.all[number] = Neighbour::new(address, knowledge, epoch, self.told);
-        self.by_address.insert(address, hash, number);
+        self.all[number] = Neighbour::new(at, knowledge, epoch, self.told);
+        self.by_address.insert(at, hash, number);
         self.idle.leave(number);
         self.idle.join(number);
         number
@@ -150,7 +151,7 @@ impl Neighbours {
     ) -> Reach {
         let neighbour = &mut self.all[number];
         if neighbour.epoch != self.epoch && questions.take() {
-            let found = network.neighbour(neighbour.address, self.told);
+            let found = network.neighbour(neighbour.at, self.told);
             // Until the answer comes, what was known is the best that there is.
             if let Found::Known(knowledge) = found {
                 neighbour.knowledge = knowledge;
@@ -165,12 +166,15 @@ impl Neighbours {
             self.busy.join(number);
         }
         match neighbour.knowledge {
-            Knowledge::Resolved { mac, .. } => Reach::At(mac),
+            Knowledge::Resolved { mac, .. } => Reach::At(OnLink {
+                nic: neighbour.at.nic,
+                address: mac,
+            }),
             Knowledge::Unresolved => {
                 if !neighbour.asked {
-                    neighbour.asked = network.probe(neighbour.address, self.told);
+                    neighbour.asked = network.probe(neighbour.at, self.told);
                 }
-                Reach::Resolving(neighbour.address)
+                Reach::Resolving(neighbour.at)
             }
             Knowledge::Failed => Reach::Unreachable,
         }
@@ -183,13 +187,13 @@ impl Neighbours {
     }
 
     /// The address of the one with this number.
-    pub fn address(&self, number: u32) -> IpAddr {
-        self.all[number].address
+    pub fn address(&self, number: u32) -> OnLink<IpAddr> {
+        self.all[number].at
     }
 
     /// What is known of one, if it is here.
-    pub fn known(&self, address: IpAddr) -> Option<Knowledge> {
-        let number = self.by_address.get(&address, self.hash(address))?;
+    pub fn known(&self, at: OnLink<IpAddr>) -> Option<Knowledge> {
+        let number = self.by_address.get(&at, self.hash(at))?;
         Some(self.all[number].knowledge)
     }
 
@@ -199,21 +203,21 @@ impl Neighbours {
     }
 
     /// One has changed; whether it is here.
-    pub fn changed(&mut self, address: IpAddr, knowledge: Knowledge) -> bool {
+    pub fn changed(&mut self, at: OnLink<IpAddr>, knowledge: Knowledge) -> bool {
         self.told = self.told.next();
         let told = self.told;
-        self.know(address, knowledge, told)
+        self.know(at, knowledge, told)
     }
 
     /// What is known of one, to a question of that time; whether it is here and that is not old.
-    pub fn answered(&mut self, address: IpAddr, knowledge: Knowledge, as_of: AsOf) -> bool {
-        let number = self.by_address.get(&address, self.hash(address));
+    pub fn answered(&mut self, at: OnLink<IpAddr>, knowledge: Knowledge, as_of: AsOf) -> bool {
+        let number = self.by_address.get(&at, self.hash(at));
         let told = number.map(|number| self.all[number].told);
-        told.is_some_and(|told| told <= as_of && self.know(address, knowledge, told))
+        told.is_some_and(|told| told <= as_of && self.know(at, knowledge, told))
     }
 
-    fn know(&mut self, address: IpAddr, knowledge: Knowledge, told: AsOf) -> bool {
-        let Some(number) = self.by_address.get(&address, self.hash(address)) else {
+    fn know(&mut self, at: OnLink<IpAddr>, knowledge: Knowledge, told: AsOf) -> bool {
+        let Some(number) = self.by_address.get(&at, self.hash(at)) else {
             return false;
         };
         let neighbour = &mut self.all[number];
@@ -245,18 +249,18 @@ impl Neighbours {
                 // There was no room for the question, and a frame may wait for the answer with no other to follow.
                 Knowledge::Unresolved => {
                     left -= 1;
-                    neighbour.asked = network.probe(neighbour.address, self.told);
+                    neighbour.asked = network.probe(neighbour.at, self.told);
                     if !neighbour.asked {
                         break;
                     }
                 }
                 Knowledge::Resolved { mac, .. } if neighbour.progress => {
                     left -= 1;
-                    network.confirm(neighbour.address, mac);
+                    network.confirm(neighbour.at, mac);
                 }
                 Knowledge::Resolved { .. } | Knowledge::Failed => {
                     left -= 1;
-                    let _ = network.probe(neighbour.address, self.told);
+                    let _ = network.probe(neighbour.at, self.told);
                 }
             }
             neighbour.used = false;

@@ -4,13 +4,15 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use wire::ethernet::MacAddr;
 
+use crate::network::{NicId, OnLink};
+
 /// Whether frames can be sent along a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// To this hardware address.
-    At(MacAddr),
+    /// To this hardware address, by this interface.
+    At(OnLink<MacAddr>),
     /// Its next hop, which has this address, is being resolved.
-    Resolving(IpAddr),
+    Resolving(OnLink<IpAddr>),
     /// It leads to this machine: no frame goes out.
     Here,
     /// There is no route, or nobody answers for the next hop.
@@ -19,6 +21,11 @@ pub enum Reach {
 
 /// Any address: what stands where there is none.
 pub(super) const VACANT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+/// The same of neighbours.
+pub(super) const NOBODY: OnLink<IpAddr> = OnLink {
+    nic: NicId(0),
+    address: VACANT,
+};
 
 /// Questions that are left in a turn.
 #[derive(Debug)]

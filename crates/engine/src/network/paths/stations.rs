@@ -10,10 +10,11 @@
 use wire::ethernet::MacAddr;
 
 use super::known::{Ends, Known};
+use crate::network::OnLink;
 
 #[derive(Debug)]
 pub(super) struct Stations {
-    last: Known<MacAddr>,
+    last: Known<OnLink<MacAddr>>,
     /// A route was missing.
     needed: bool,
     /// Somebody's frames come from another station than before.
@@ -37,18 +38,18 @@ impl Stations {
     }
 
     /// There is no route between these: the station that their segments come from, if it is known.
-    pub fn instead_of_a_route(&mut self, ends: Ends) -> Option<MacAddr> {
+    pub fn instead_of_a_route(&mut self, ends: Ends) -> Option<OnLink<MacAddr>> {
         self.needed = true;
         self.find(ends)
     }
 
     /// The station that segments between these come from, if one is remembered.
-    pub fn find(&mut self, ends: Ends) -> Option<MacAddr> {
+    pub fn find(&mut self, ends: Ends) -> Option<OnLink<MacAddr>> {
         self.last.find(ends)
     }
 
     /// A segment of a connection has come from this station.
-    pub fn heard(&mut self, ends: Ends, station: MacAddr) {
+    pub fn heard(&mut self, ends: Ends, station: OnLink<MacAddr>) {
         match self.last.find(ends) {
             Some(known) if known == station => {}
             known => {

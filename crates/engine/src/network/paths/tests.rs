@@ -1,5 +1,5 @@
 use super::*;
-use crate::network::FixedNetwork;
+use crate::network::{FixedNetwork, NicId};
 
 fn network() -> FixedNetwork {
     FixedNetwork::between(MacAddr([2; 6]), address(1), MacAddr([4; 6]))
@@ -14,6 +14,19 @@ fn routed() -> FixedNetwork {
 
 fn address(last: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, last])
+}
+
+/// On the first link.
+fn on_link<A>(address: A) -> OnLink<A> {
+    OnLink {
+        nic: NicId::default(),
+        address,
+    }
+}
+
+/// With that hardware address, each byte of which is this.
+fn at(byte: u8) -> Reach {
+    Reach::At(on_link(MacAddr([byte; 6])))
 }
 
 fn far(number: u32) -> IpAddr {
@@ -93,7 +106,7 @@ fn a_path_in_use_outlives_what_is_remembered_of_it() {
         assert!(paths.remembered() <= 2 && in_use(&paths) <= 3);
     }
     assert_eq!(find(&mut paths, &mut network, address(2)), kept);
-    assert_eq!(paths.reach(&mut network, kept), Reach::At(MacAddr([4; 6])));
+    assert_eq!(paths.reach(&mut network, kept), at(4));
 }
 
 #[test]
@@ -109,8 +122,8 @@ fn a_link_that_is_swept_has_room_for_every_neighbour_in_use() {
         assert!(paths.neighbours.iter().count() <= 8);
     }
     for (last, path) in kept {
-        assert!(paths.neighbour_changed(address(last), Knowledge::Failed));
-        assert_eq!(paths.next_hop(path), Some(address(last)));
+        assert!(paths.neighbour_changed(on_link(address(last)), Knowledge::Failed));
+        assert_eq!(paths.next_hop(path), Some(on_link(address(last))));
         assert_eq!(paths.reach(&mut network, path), Reach::Unreachable);
     }
     let users: u32 = paths.neighbours.iter().map(|n| n.paths).sum();
@@ -122,15 +135,15 @@ fn a_change_is_seen_by_every_path_through_that_neighbour() {
     let mut network = network();
     let mut paths = Paths::with_limit(4);
     let path = find(&mut paths, &mut network, address(2));
-    assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
-    assert!(paths.neighbour_changed(address(2), Knowledge::Unresolved));
+    assert_eq!(paths.reach(&mut network, path), at(4));
+    assert!(paths.neighbour_changed(on_link(address(2)), Knowledge::Unresolved));
     assert_eq!(
         paths.reach(&mut network, path),
-        Reach::Resolving(address(2))
+        Reach::Resolving(on_link(address(2)))
     );
-    paths.neighbour_changed(address(2), Knowledge::Failed);
+    paths.neighbour_changed(on_link(address(2)), Knowledge::Failed);
     assert_eq!(paths.reach(&mut network, path), Reach::Unreachable);
-    assert!(!paths.neighbour_changed(address(9), Knowledge::Failed));
+    assert!(!paths.neighbour_changed(on_link(address(9)), Knowledge::Failed));
 }
 
 #[test]
@@ -145,15 +158,15 @@ fn an_answer_that_is_older_than_what_was_told_is_none() {
     let asked = paths.as_of();
     // What is told of another one makes no answer old.
     find(&mut paths, &mut network, address(3));
-    paths.neighbour_changed(address(3), Knowledge::Failed);
-    let answered = paths.neighbour_answered(address(2), there(6), asked);
+    paths.neighbour_changed(on_link(address(3)), Knowledge::Failed);
+    let answered = paths.neighbour_answered(on_link(address(2)), there(6), asked);
     assert!(answered);
-    assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([6; 6])));
-    paths.neighbour_changed(address(2), there(8));
-    let old = paths.neighbour_answered(address(2), there(6), asked);
+    assert_eq!(paths.reach(&mut network, path), at(6));
+    paths.neighbour_changed(on_link(address(2)), there(8));
+    let old = paths.neighbour_answered(on_link(address(2)), there(6), asked);
     assert!(!old);
-    assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([8; 6])));
-    let answered = paths.neighbour_answered(address(2), there(4), paths.as_of());
+    assert_eq!(paths.reach(&mut network, path), at(8));
+    let answered = paths.neighbour_answered(on_link(address(2)), there(4), paths.as_of());
     assert!(answered);
 }
 
@@ -167,9 +180,13 @@ fn who_comes_again_is_not_told_of_by_what_was_asked_before() {
     for last in 3..9 {
         find(&mut paths, &mut network, address(last));
     }
-    assert_eq!(paths.known_neighbour(address(2)), None, "it was forgotten");
+    assert_eq!(
+        paths.known_neighbour(on_link(address(2))),
+        None,
+        "it was forgotten"
+    );
     find(&mut paths, &mut network, address(2));
-    let old = paths.neighbour_answered(address(2), Knowledge::Failed, asked);
+    let old = paths.neighbour_answered(on_link(address(2)), Knowledge::Failed, asked);
     assert!(!old);
 }
 
@@ -180,7 +197,7 @@ fn a_turn_asks_for_so_many_neighbours_and_the_rest_go_on_as_before() {
     let all: Vec<PathId> = (2..32)
         .map(|last| connect(&mut paths, &mut network, address(last)))
         .collect();
-    let there = Reach::At(MacAddr([4; 6]));
+    let there = at(4);
     network.peer = MacAddr([6; 6]);
     paths.neighbours_changed();
     let mut turns = 0;
@@ -245,7 +262,7 @@ fn nobody_waits_on_a_path_that_leads_nowhere() {
     paths.begin_turn();
     let found = paths.find(&mut network, address(1), far(0), own);
     let reach = found.map(|path| paths.reach(&mut network, path));
-    assert_eq!(reach, Ok(Reach::At(MacAddr([4; 6]))));
+    assert_eq!(reach, Ok(at(4)));
 }
 
 #[test]
@@ -254,8 +271,8 @@ fn a_tick_tells_of_so_many_neighbours_and_of_the_others_at_the_next() {
     let mut paths = Paths::with_limit(200);
     for last in 2..202 {
         let path = find(&mut paths, &mut network, address(last));
-        assert_eq!(paths.reach(&mut network, path), Reach::At(MacAddr([4; 6])));
-        paths.neighbour_changed(address(last), Knowledge::Failed);
+        assert_eq!(paths.reach(&mut network, path), at(4));
+        paths.neighbour_changed(on_link(address(last)), Knowledge::Failed);
     }
     for left in [136, 72, 8, 0] {
         paths.tick(&mut network);
@@ -279,18 +296,18 @@ fn where_no_route_leads_it_goes_where_segments_come_from() {
     find(&mut paths, &mut network, far(1));
     assert_eq!(network.asked, asked, "the kernel has said what it knows");
     for number in 0..3 {
-        paths.heard(address(1), far(number), MacAddr([8; 6]));
+        paths.heard(address(1), far(number), on_link(MacAddr([8; 6])));
     }
     // Who has a route is sent to along it.
     let there = find(&mut paths, &mut network, far(0));
-    assert_eq!(paths.reach(&mut network, there), Reach::At(MacAddr([4; 6])));
+    assert_eq!(paths.reach(&mut network, there), at(4));
     let (first, second) = (
         connect(&mut paths, &mut network, far(1)),
         connect(&mut paths, &mut network, far(2)),
     );
     assert_eq!(first, second);
     assert!(paths.is_settled(first));
-    assert_eq!(paths.reach(&mut network, first), Reach::At(MacAddr([8; 6])));
+    assert_eq!(paths.reach(&mut network, first), at(8));
     // Without questions it stays so.
     paths.questions = Questions(0);
     let found = paths.find(&mut network, address(1), far(1), Some(first));
@@ -304,20 +321,20 @@ fn who_comes_from_another_station_is_sent_to_there_after_a_tick() {
     network.unrouted = vec![far(1)];
     let mut paths = Paths::with_limit(4);
     find(&mut paths, &mut network, far(1));
-    paths.heard(address(1), far(1), MacAddr([8; 6]));
+    paths.heard(address(1), far(1), on_link(MacAddr([8; 6])));
     let old = connect(&mut paths, &mut network, far(1));
-    paths.heard(address(1), far(1), MacAddr([8; 6]));
+    paths.heard(address(1), far(1), on_link(MacAddr([8; 6])));
     assert!(!paths.needs_tick());
-    paths.heard(address(1), far(1), MacAddr([6; 6]));
+    paths.heard(address(1), far(1), on_link(MacAddr([6; 6])));
     assert!(paths.needs_tick() && paths.is_settled(old));
     paths.tick(&mut network);
     assert!(!paths.needs_tick() && !paths.is_settled(old));
     let new = find(&mut paths, &mut network, far(1));
-    assert_eq!(paths.reach(&mut network, new), Reach::At(MacAddr([6; 6])));
+    assert_eq!(paths.reach(&mut network, new), at(6));
     // A route that comes is taken.
     network.unrouted.clear();
     paths.routes_changed();
     let routed = find(&mut paths, &mut network, far(1));
     let reach = paths.reach(&mut network, routed);
-    assert_eq!(reach, Reach::At(MacAddr([4; 6])));
+    assert_eq!(reach, at(4));
 }

@@ -441,7 +441,10 @@ impl Desk {
                     return refuse(Errno::INVAL, format!("this engine works on {own}"));
                 }
                 let now = Some((shortened(name), id));
-                (Ask::Divert(Some(program)), Pending::Divert(now))
+                (
+                    Ask::Divert(Some((interface, program))),
+                    Pending::Divert(now),
+                )
             }
             Request::Undivert => {
                 self.privileged(slot)?;

@@ -1,0 +1,135 @@
+//! The interfaces that a worker receives from and sends by. Each has a device of its own, and what is known of
+//! its link and of its receive queues; the TCP above is one.
+
+use std::ops::{Index, IndexMut};
+
+use netdev::Device;
+use wire::segment::ChecksumPolicy;
+
+use super::link::Served;
+use crate::network::NicId;
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Nic<D> {
+    pub device: D,
+    /// What is asked of the checksums of what comes.
+    pub checksum: ChecksumPolicy,
+    /// It has a carrier.
+    pub is_up: bool,
+    /// Bytes of the largest packet that can go by it.
+    pub mtu: u16,
+    /// Its receive queues.
+    pub served: Served,
+}
+
+impl<D: Device> Nic<D> {
+    fn new(device: D) -> Self {
+        let checksum = match device.offloads().receive_partial_checksum {
+            true => ChecksumPolicy::AcceptPartial,
+            false => ChecksumPolicy::Verify,
+        };
+        let mtu = u16::try_from(device.limits().mtu).unwrap_or(u16::MAX);
+        Self {
+            device,
+            checksum,
+            is_up: true,
+            mtu,
+            served: Served::default(),
+        }
+    }
+}
+
+/// All of them, by their places in the configuration; one at least.
+#[derive(Debug)]
+pub(super) struct Nics<D> {
+    all: Vec<Nic<D>>,
+    /// Which is received from first the next time.
+    turn: usize,
+}
+
+impl<D: Device> Nics<D> {
+    /// The one with this device.
+    pub fn of(device: D) -> Self {
+        Self {
+            all: vec![Nic::new(device)],
+            turn: 0,
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Nic<D>> {
+        self.all.iter()
+    }
+
+    /// Whether frames of every receive queue of each come here.
+    pub fn serve_all_queues(&self) -> bool {
+        self.all.iter().all(|nic| nic.served.is_all())
+    }
+
+    /// Their places.
+    pub fn ids(&self) -> impl Iterator<Item = NicId> + use<D> {
+        (0..self.all.len()).map(NicId::at)
+    }
+
+    /// Whether there is only one.
+    #[inline]
+    pub fn is_one(&self) -> bool {
+        self.all.len() == 1
+    }
+
+    /// Bytes of the largest packet that can go by any of them.
+    pub fn mtu(&self) -> u16 {
+        let all = self.all.iter().map(|nic| nic.mtu);
+        all.min().unwrap_or(u16::MAX)
+    }
+
+    /// Receives from all, `budget` frames at most: from each in its turn its share, so that a flood by one leaves
+    /// room for the others, and then what is left.
+    pub fn receive(
+        &mut self,
+        budget: usize,
+        mut each: impl FnMut(NicId, &mut Nic<D>, usize) -> usize,
+    ) -> usize {
+        let count = self.all.len();
+        if count == 1 {
+            return each(NicId::default(), &mut self.all[0], budget);
+        }
+        self.turn = (self.turn + 1) % count;
+        let mut left = budget;
+        for share in [budget.div_ceil(count), budget] {
+            for ahead in 0..count {
+                let nic = NicId::at((self.turn + ahead) % count);
+                left -= each(nic, &mut self[nic], share.min(left));
+            }
+        }
+        budget - left
+    }
+
+    /// Frames that have come and wait.
+    pub fn waiting(&mut self) -> usize {
+        self.all.iter_mut().map(|nic| nic.device.waiting()).sum()
+    }
+
+    /// Makes everything leave that was submitted.
+    pub fn flush(&mut self) {
+        for nic in &mut self.all {
+            nic.device.flush();
+        }
+    }
+}
+
+impl<D> Index<NicId> for Nics<D> {
+    type Output = Nic<D>;
+
+    #[inline]
+    fn index(&self, nic: NicId) -> &Nic<D> {
+        &self.all[nic.index()]
+    }
+}
+
+impl<D> IndexMut<NicId> for Nics<D> {
+    #[inline]
+    fn index_mut(&mut self, nic: NicId) -> &mut Nic<D> {
+        &mut self.all[nic.index()]
+    }
+}
