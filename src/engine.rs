@@ -2,7 +2,7 @@
 
 use crate::scrape::Scrape;
 use ::engine::Config;
-use ::engine::config::{DeviceKind, Placement, Queues, Workers};
+use ::engine::config::{DeviceKind, Interfaces, Placement, Queues, Workers};
 use anyhow::{Context, Result, bail};
 use queue_pair::Profile;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Run an engine on an interface, in the foreground
+/// Run an engine on an interface or several, in the foreground
 ///
 /// Only the ports that offloaded programs listen on are steered to it, and the flows they open;
 /// everything else stays the kernel's. SIGTERM and SIGINT stop it: new connections are the
@@ -19,9 +19,9 @@ use std::process::ExitCode;
 #[derive(clap::Args, Clone)]
 #[command(after_help = "Example:\n  outboard engine -i eth1 --core 0 --offload tso=off")]
 pub struct Args {
-    /// The interface to work on
-    #[arg(short, long, value_name = "IFACE")]
-    interface: Option<String>,
+    /// The interface to work on, or several with commas between
+    #[arg(short, long, value_name = "IFACE", value_delimiter = ',')]
+    interface: Vec<String>,
     /// Read settings from a TOML file; the flags here go before it
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -150,8 +150,8 @@ fn configuration(args: Args) -> Result<Config> {
         Some(path) => Config::read(path)?,
         None => Config::default(),
     };
-    if let Some(interface) = args.interface {
-        config.interface = interface;
+    if !args.interface.is_empty() {
+        config.interface = Interfaces::of(args.interface);
     }
     if let Some(name) = args.name {
         config.name = name;

@@ -162,7 +162,7 @@ pub const HABITS: &[(&str, &[&str], &str)] = &[
     (
         "capture",
         &["-i", "--interface"],
-        "an engine has one interface: choose it by --engine NAME",
+        "all interfaces of an engine are captured, and each frame says its own: choose the engine by --engine NAME",
     ),
     (
         "capture",

@@ -29,8 +29,8 @@ pub struct Args {
     /// Show listening sockets only
     #[arg(short, long)]
     listening: bool,
-    /// Show what TCP knows of each connection, and on which cores its program and the engine ran last
-    /// and the profile that the program wants
+    /// Show what TCP knows of each connection, and on which cores its program and the engine ran last, the
+    /// profile that the program wants and, of several, the interface by which it leaves
     #[arg(short, long)]
     info: bool,
     /// Show what each connection waits for: the timer, how long it still runs, how often it ran out
@@ -238,7 +238,9 @@ fn render(rows: &[SocketRow], shown: &Shown) -> String {
         let profile = profile.map(|profile| format!("profile:{profile}"));
         let placed = row.placed.as_ref().filter(|_| shown.info);
         let placed = placed.map(|placed| format!("placed:{} {placed}", placed.place));
-        let detail = [memory, described, cores, profile, placed];
+        let interface = row.interface.as_ref().filter(|_| shown.info);
+        let interface = interface.map(|name| format!("interface:{name}"));
+        let detail = [memory, described, interface, cores, profile, placed];
         let detail: Vec<String> = detail.into_iter().flatten().collect();
         details.push(detail.join(" "));
     }
@@ -536,6 +538,7 @@ mod tests {
             cores: Some((1, 0)),
             profile: Some(queue_pair::Profile::Latency),
             placed: None,
+            interface: None,
         }
     }
 

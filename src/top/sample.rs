@@ -250,6 +250,7 @@ pub mod tests {
             cores: None,
             profile: None,
             placed: None,
+            interface: None,
             info: Some(ConnInfo {
                 bytes_received: amounts[0],
                 bytes_sent: amounts[1],

@@ -33,6 +33,7 @@ pub use sockets::{FIRST_PAIR, Page, ROWS, Row, RowKind};
 use crate::fast::memory::{OpenFile, Reclaim};
 use crate::fast::session::{EndReason, Session, SessionCounters};
 use crate::netfilter::Policy;
+use crate::network::NicId;
 use crate::poller::{Poller, Source};
 use crate::slow::control::Proof;
 use crate::stats::Counters;
@@ -419,10 +420,10 @@ pub struct Snapshot {
     pub worker: Counters,
     /// The TCP's.
     pub tcp: tcp::Counters,
-    /// The device's.
+    /// The devices'.
     pub device: netdev::Counters,
-    /// Those of each receive queue.
-    pub queues: Vec<(u32, netdev::Counters)>,
+    /// Those of each receive queue of each interface.
+    pub queues: Vec<((NicId, u32), netdev::Counters)>,
     /// The steering's, by what became of a frame and why.
     pub steering: Vec<(&'static str, u64)>,
     /// Connections, orphans included.

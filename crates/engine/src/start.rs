@@ -1,4 +1,4 @@
-//! Starting an engine on an interface, and running it until it is told to stop.
+//! Starting an engine on its interfaces, and running it until it is told to stop.
 
 mod error;
 mod open;
@@ -56,35 +56,39 @@ pub fn run(
     ready: impl FnOnce(),
 ) -> Result<(), StartError> {
     check_kernel(&rustix::system::uname().release().to_string_lossy())?;
-    let interface = find(&config)?;
+    let interfaces = find(&config)?;
     check_netfilter(&config)?;
     let everywhere = sched_getaffinity(None).map_err(step("ask for the cores"))?;
-    let there = interface.receive_queues;
-    let queues = config.queues.of(there);
-    let serves_all = queues.len() >= there as usize;
-    let workers = config.workers.of(queues.len(), everywhere.count() as usize);
-    let shares = shares(&queues, workers)?;
+    let workers = workers(&config, &interfaces, everywhere.count() as usize);
     check_cores(&config, workers)?;
     let descriptors = raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
-    let mut steering = Steering::attach(&interface, placement(&interface)?)?;
-    let devices = open_devices(&interface, &config, &shares, &mut steering)?;
-    let loads = steering.take_loads();
+    let steerings = interfaces
+        .iter()
+        .map(|interface| Ok(Steering::attach(interface, placement(interface)?)?));
+    let mut steerings = steerings.collect::<Result<Vec<_>, StartError>>()?;
+    let of_each = interfaces.iter().zip(&mut steerings);
+    let devices = of_each.map(|(interface, steering)| {
+        let queues = config.queues.of(interface.receive_queues);
+        let shares = shares(&interface.name, &queues, workers)?;
+        open_devices(interface, &config, &shares, steering)
+    });
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let loads: Vec<_> = steerings
+        .iter_mut()
+        .flat_map(Steering::take_loads)
+        .collect();
     let mut seed = [0; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
         .map_err(step("get random numbers"))?;
     let path = config.socket_path();
     let control = Control::listen_at(&path, &config.limits)
         .map_err(|error| StartError::Control { path, error })?;
-    let index = interface.index;
     // Most are for the programs.
     let leased = u64::from(config.limits.leased_ports).min(descriptors / 4) as usize;
-    let tables = SteeringTable::of(vec![steering], workers).into_iter();
+    let tables = SteeringTable::of(steerings, workers).into_iter();
     let networks = tables
-        .map(|table| {
-            let interfaces = std::slice::from_ref(&interface);
-            KernelNetwork::of_interfaces(interfaces, leased / workers, table)
-        })
+        .map(|table| KernelNetwork::of_interfaces(&interfaces, leased / workers, table))
         .collect::<Result<Vec<_>, _>>()
         .map_err(step("ask the kernel about the network"))?;
     let cookie = std::net::UdpSocket::bind("127.0.0.1:0")
@@ -107,15 +111,17 @@ pub fn run(
         .map_err(step("start a thread"))?;
     let (capabilities, confined) = (rights.names().join(" "), rights.confined);
     tracing::info!(capabilities, confined, "privileges kept");
-    let offloads = devices.first().map(|device| in_words(&device.offloads()));
-    tracing::info!(
-        name = config.name,
-        interface = config.interface,
-        queues = queues.len(),
-        workers,
-        offloads,
-        "engine running"
-    );
+    for (interface, devices) in interfaces.iter().zip(&devices) {
+        let offloads = devices.first().map(|device| in_words(&device.offloads()));
+        tracing::info!(
+            name = config.name,
+            interface = interface.name,
+            queues = config.queues.of(interface.receive_queues).len(),
+            workers,
+            offloads,
+            "engine running"
+        );
+    }
     let receive_memory = match config.limits.receive_memory {
         0 => memory::there_is() / 2,
         limit => limit,
@@ -124,26 +130,33 @@ pub fn run(
     let pairs = pairs.collect::<Result<Vec<_>, _>>();
     let (to_fast, to_slow): (Vec<_>, Vec<_>) =
         pairs.map_err(step("join its halves"))?.into_iter().unzip();
-    let facts = Facts::new(&config, index, cookie);
+    let indices = interfaces.iter().map(|interface| interface.index);
+    let facts = Facts::new(&config, indices, cookie);
     let follows = !config.ignore_netfilter;
     let desk =
         Desk::of_workers(facts, control, to_fast).map_err(step("poll the control socket"))?;
-    let loads = loads.map(|loads| Box::new(loads) as Box<dyn ReadLoads>);
-    let desk = desk.placing(config.placements(), loads);
+    let loads = Box::new(loads) as Box<dyn ReadLoads>;
+    let desk = desk.placing(config.placements(), Some(loads));
     let desk = desk.reloading(reread).with(rights).with_netfilter(follows);
-    let desk = desk.watching_vlans(interface);
+    let there = interfaces.iter().map(|interface| interface.receive_queues);
+    let there: Vec<u32> = there.collect();
+    let desk = desk.watching_vlans(interfaces);
     let common = Common::of(seed);
     let places = places(&config, workers, &seed)?.into_iter();
     let places = places.map(Some).chain(std::iter::repeat_with(|| None));
-    let parts = devices.into_iter().zip(networks).zip(to_slow).zip(places);
-    let all = parts.map(|(((device, network), to_slow), place)| {
-        let worker = Worker::new(config.clone(), device, network, to_slow, common)
+    let parts = by_worker(devices, workers)
+        .into_iter()
+        .zip(networks)
+        .zip(to_slow)
+        .zip(places);
+    let all = parts.map(|(((devices, network), to_slow), place)| {
+        let worker = Worker::new(config.clone(), devices, network, to_slow, common)
             .with_receive_memory(receive_memory / workers as u64);
         let worker = match place {
             Some(place) => worker.among(place),
             None => worker,
         };
-        worker.serving_queues(there, serves_all)
+        worker.serving_queues(&there)
     });
     let all: Vec<_> = all.collect();
     let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
@@ -154,12 +167,32 @@ pub fn run(
     ended
 }
 
-/// The queues of each of so many workers.
-fn shares(queues: &[u32], workers: usize) -> Result<Vec<Vec<u32>>, StartError> {
+/// How many workers there are: each has a queue of every interface.
+fn workers(config: &Config, interfaces: &[Interface], cores: usize) -> usize {
+    let served = interfaces
+        .iter()
+        .map(|interface| config.queues.of(interface.receive_queues).len());
+    config.workers.of(served.min().unwrap_or(1), cores)
+}
+
+/// The devices of each worker, of those of each interface.
+fn by_worker<D>(of_interfaces: Vec<Vec<D>>, workers: usize) -> Vec<Vec<D>> {
+    let mut of_workers: Vec<Vec<D>> = (0..workers).map(|_| Vec::new()).collect();
+    for devices in of_interfaces {
+        for (worker, device) in of_workers.iter_mut().zip(devices) {
+            worker.push(device);
+        }
+    }
+    of_workers
+}
+
+/// The queues of an interface that each of so many workers has.
+fn shares(interface: &str, queues: &[u32], workers: usize) -> Result<Vec<Vec<u32>>, StartError> {
     let shares = (0..workers).map(|worker| queues::of_worker(queues, worker, workers));
     let shares: Vec<_> = shares.collect();
     match shares.iter().position(Vec::is_empty) {
         Some(idle) => Err(StartError::IdleWorker {
+            interface: interface.to_owned(),
             idle,
             workers,
             queues: queues.len(),
@@ -188,7 +221,9 @@ fn run_workers<D: Device + Send, N: Network + Send>(
     let run = |index: usize, mut worker: Worker<D, N>| {
         pin(config, index)?;
         worker.run(stop).map_err(|error| match error {
-            rustix::io::Errno::NODEV => StartError::InterfaceGone(config.interface.clone()),
+            rustix::io::Errno::NODEV => {
+                StartError::InterfaceGone(worker.interface_gone().to_owned())
+            }
             error => step("poll")(error),
         })
     };
@@ -279,17 +314,32 @@ fn check_netfilter(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The interface of a configuration that is right, if there is all that it names.
+/// The interfaces of a configuration that is right, if there is all that it names.
 ///
 /// # Errors
 /// What is wrong with it, or what is not there.
-pub fn find(config: &Config) -> Result<Interface, StartError> {
+pub fn find(config: &Config) -> Result<Vec<Interface>, StartError> {
     config.check()?;
+    let each = config.interface.names().iter();
+    let interfaces = each.map(|name| find_one(config, name));
+    let interfaces = interfaces.collect::<Result<Vec<_>, _>>()?;
+    let cores = sched_getaffinity(None).map_or(1, |cores| cores.count() as usize);
+    let workers = workers(config, &interfaces, cores);
+    for interface in &interfaces {
+        let queues = config.queues.of(interface.receive_queues);
+        shares(&interface.name, &queues, workers)?;
+    }
+    check_cores(config, workers)?;
+    Ok(interfaces)
+}
+
+/// One of them.
+fn find_one(config: &Config, name: &str) -> Result<Interface, StartError> {
     let named = |error| StartError::Interface {
-        interface: config.interface.clone(),
+        interface: name.to_owned(),
         error,
     };
-    let interface = Interface::find(&config.interface).map_err(named)?;
+    let interface = Interface::find(name).map_err(named)?;
     let there = interface.receive_queues;
     let missing = config
         .queues
@@ -303,11 +353,6 @@ pub fn find(config: &Config) -> Result<Interface, StartError> {
             queues: there,
         }));
     }
-    let served = config.queues.of(there);
-    let cores = sched_getaffinity(None).map_or(1, |cores| cores.count() as usize);
-    let workers = config.workers.of(served.len(), cores);
-    shares(&served, workers)?;
-    check_cores(config, workers)?;
     Ok(interface)
 }
 
@@ -357,6 +402,7 @@ mod tests {
 
     #[test]
     fn queues_are_shared_out_and_no_worker_is_idle() {
+        let shares = |queues: &[u32], workers| shares("eth1", queues, workers);
         assert_eq!(shares(&[0, 1, 2], 1).expect("one"), [vec![0, 1, 2]]);
         let two = shares(&[0, 1, 2, 3, 4], 2).expect("two");
         assert_eq!(two, [vec![0, 2, 4], vec![1, 3]]);
@@ -367,7 +413,7 @@ mod tests {
         );
         let error = shares(&[0], 2).expect_err("none for the second");
         assert!(
-            error.to_string().contains("for 1 receive queue:"),
+            error.to_string().contains("for 1 receive queue of eth1:"),
             "{error}"
         );
     }

@@ -3,6 +3,7 @@
 
 use engine::capture::{Capture, CaptureError, Captures, Direction, Frame, MAX_CAPTURES};
 use engine::clock::Clock;
+use engine::network::NicId;
 use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -24,6 +25,7 @@ fn syn() -> Vec<u8> {
 fn frame(head: &[u8]) -> Frame<'_> {
     Frame {
         direction: Direction::In,
+        nic: NicId::default(),
         head,
         payload: &[],
         dropped: None,
@@ -33,7 +35,7 @@ fn frame(head: &[u8]) -> Frame<'_> {
 /// One that has not begun.
 fn capture(filter: &str, socket: OwnedFd) -> Result<Capture, CaptureError> {
     let filter = Capture::check(filter, &socket)?;
-    Ok(Capture::new(filter, socket, "eth7", 0))
+    Ok(Capture::new(filter, socket, &["eth7".to_owned()], 0))
 }
 
 /// A capture that is running, and its reader.
@@ -192,6 +194,7 @@ fn only_what_passes_the_filter_is_written() {
         Instant::ZERO,
         &Frame {
             direction: Direction::Out,
+            nic: NicId::default(),
             ..frame(&syn)
         },
     );

@@ -58,7 +58,11 @@ impl Bench {
         let index = index_of(&world, &name);
         Some(Self {
             world,
-            interface: Interface { index, name },
+            interface: Interface {
+                index,
+                name,
+                has_others: false,
+            },
         })
     }
 
@@ -79,7 +83,7 @@ impl Bench {
 
     fn followed(&self) -> Followed {
         let index = self.interface.index;
-        let read = || Ok(Followed::of_interface(index)?);
+        let read = || Ok(Followed::of_interfaces(&[index])?);
         self.world.on(Side::Server, read).expect("the kernel says")
     }
 
@@ -87,7 +91,7 @@ impl Bench {
     fn access(&self, followed: &Followed, port: u16) -> Access {
         let local = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
         let own = followed.addresses();
-        followed.rules().listener(&self.interface, own, local)
+        followed.rules().listener(&self.interface, &own, local)
     }
 
     fn of(&self, port: u16) -> Access {
@@ -544,7 +548,7 @@ fn rules_as_firewalld_makes_them() {
     let opens = bench.followed();
     let opens = opens
         .rules()
-        .connections(&bench.interface, opens.addresses());
+        .connections(&bench.interface, &opens.addresses());
     let opens = opens.expect("to nearly everybody");
     assert!(opens.contains(peer("2002:1::9")) && !opens.contains(peer("2001:db8::9")));
 }
@@ -656,6 +660,6 @@ COMMIT
     let opens = bench.followed();
     let opens = opens
         .rules()
-        .connections(&bench.interface, opens.addresses());
+        .connections(&bench.interface, &opens.addresses());
     assert!(opens.is_ok(), "{opens:?}");
 }

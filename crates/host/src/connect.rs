@@ -149,9 +149,16 @@ pub(crate) fn judge(
     if attachment.is_unanswered() {
         return Err(ConnectError::KernelsJob("the engine does not run just now"));
     }
-    if by.is_some_and(|by| attachment.interface != 0 && by != attachment.interface) {
+    if by.is_some_and(|by| attachment.interface != 0 && !attachment.interfaces().any(|it| it == by))
+    {
         return Err(ConnectError::KernelsJob(
             "the way there is not by the engine's interface",
+        ));
+    }
+    if options.interface != 0 && attachment.has_several_interfaces() {
+        // Nor is there a connection of the engine's that keeps to one of them.
+        return Err(ConnectError::KernelsJob(
+            "it is bound to an interface, and the engine has several",
         ));
     }
     let names_port = options.local.is_some_and(|local| local.port() != 0);
@@ -162,7 +169,9 @@ pub(crate) fn judge(
     let own = options.local.filter(|_| options.bound.is_none() && !here);
     if let Some(own) = own.filter(|own| !own.ip().is_unspecified())
         && attachment.interface != 0
-        && route::has(attachment.interface, own.ip().to_canonical()) == Ok(false)
+        && attachment
+            .interfaces()
+            .all(|it| route::has(it, own.ip().to_canonical()) == Ok(false))
     {
         return Err(ConnectError::KernelsJob(
             "the address that it is from is not one of the engine's interface",

@@ -170,6 +170,7 @@ fn messages_carry_descriptors() {
         session: 4,
         engine: "default".into(),
         interface: 2,
+        others: vec![3],
         version: None,
     };
     let fds: Fds = [OwnedFd::from(bell)].into_iter().collect();

@@ -231,6 +231,7 @@ fn unexpected(found: &str, expected: &'static str) -> FilterError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::NicId;
 
     /// Whether `filter` passes a packet from 10.0.0.1 port 1000 to 10.0.0.2 port 80.
     fn passes(filter: &str, direction: Direction, dropped: Option<&str>) -> bool {
@@ -241,6 +242,7 @@ mod tests {
         };
         let frame = Frame {
             direction,
+            nic: NicId::default(),
             head: &[],
             payload: &[],
             dropped,
@@ -287,6 +289,7 @@ mod tests {
     fn a_packet_without_addresses_passes_only_what_needs_none() {
         let frame = Frame {
             direction: Direction::In,
+            nic: NicId::default(),
             head: &[],
             payload: &[],
             dropped: Some("truncated"),

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::AtomicU8;
 
+use crate::network::NicId;
+
 /// Which way a frame went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -16,6 +18,8 @@ pub enum Direction {
 pub struct Frame<'a> {
     /// Which way it went.
     pub direction: Direction,
+    /// By which interface; the first for what stays on this machine.
+    pub nic: NicId,
     /// The frame from its Ethernet header on, all of it or at least all headers.
     pub head: &'a [u8],
     /// What follows the head, in memory that a host can write.

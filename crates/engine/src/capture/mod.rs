@@ -154,11 +154,14 @@ impl Capture {
         Ok(filter)
     }
 
-    /// Of the frames that pass `filter`, for this user, written to `socket`, both [checked](Self::check). `interface`
-    /// is the name that the reader sees.
-    pub fn new(filter: Filter, socket: OwnedFd, interface: &str, uid: u32) -> Self {
+    /// Of the frames that pass `filter`, for this user, written to `socket`, both [checked](Self::check). `interfaces`
+    /// are the names that the reader sees.
+    pub fn new(filter: Filter, socket: OwnedFd, interfaces: &[String], uid: u32) -> Self {
         let mut buffer = Vec::with_capacity(BUFFER);
-        pcapng::begin(&mut buffer, interface);
+        match interfaces {
+            [] => pcapng::begin(&mut buffer, &[String::new()]),
+            named => pcapng::begin(&mut buffer, named),
+        }
         Self {
             filter,
             socket,

@@ -23,7 +23,7 @@ const PACKET_FLAGS: u16 = 2;
 const PACKET_DROP_COUNT: u16 = 4;
 
 /// Writes what stands before the first packet.
-pub(super) fn begin(out: &mut Vec<u8>, interface: &str) {
+pub(super) fn begin(out: &mut Vec<u8>, interfaces: &[String]) {
     block(out, SECTION_HEADER, |out| {
         out.extend(BYTE_ORDER_MAGIC.to_ne_bytes());
         // Version 1.0.
@@ -33,15 +33,17 @@ pub(super) fn begin(out: &mut Vec<u8>, interface: &str) {
         option(out, SECTION_USER_APPLICATION, b"outboard");
         end_of_options(out);
     });
-    block(out, INTERFACE, |out| {
-        out.extend([LINKTYPE_ETHERNET.to_ne_bytes(), [0; 2]].concat());
-        // Frames are not cut short.
-        out.extend(0u32.to_ne_bytes());
-        option(out, INTERFACE_NAME, interface.as_bytes());
-        // Nanoseconds: 10⁻⁹.
-        option(out, INTERFACE_TIME_RESOLUTION, &[9]);
-        end_of_options(out);
-    });
+    for interface in interfaces {
+        block(out, INTERFACE, |out| {
+            out.extend([LINKTYPE_ETHERNET.to_ne_bytes(), [0; 2]].concat());
+            // Frames are not cut short.
+            out.extend(0u32.to_ne_bytes());
+            option(out, INTERFACE_NAME, interface.as_bytes());
+            // Nanoseconds: 10⁻⁹.
+            option(out, INTERFACE_TIME_RESOLUTION, &[9]);
+            end_of_options(out);
+        });
+    }
 }
 
 /// An enhanced packet block.
@@ -65,8 +67,7 @@ impl Packet<'_> {
         block(out, PACKET, |out| {
             // A frame is never longer than an IP packet and its Ethernet header.
             let len = self.frame_len() as u32;
-            // The first and only interface.
-            out.extend(0u32.to_ne_bytes());
+            out.extend(u32::from(self.frame.nic.0).to_ne_bytes());
             out.extend(((self.time >> 32) as u32).to_ne_bytes());
             out.extend((self.time as u32).to_ne_bytes());
             // What was captured, and what it was.

@@ -4,6 +4,7 @@
 
 mod access;
 mod changes;
+mod interfaces;
 mod limits;
 mod placement;
 pub(crate) mod policy;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{Access, PortRange, Prefix, Rule};
 pub use changes::Changes;
+pub use interfaces::Interfaces;
 pub use limits::Limits;
 pub use placement::{Placement, Placements};
 pub use policy::PolicyFile;
@@ -39,8 +41,8 @@ use range::{OutOfRange, in_range};
 pub struct Config {
     /// What programs call this engine (`outboard run --engine NAME`).
     pub name: String,
-    /// The interface it works on. The one setting without a default.
-    pub interface: String,
+    /// The interface that it works on, or several. The one setting without a default.
+    pub interface: Interfaces,
     /// The control socket; `/run/outboard/NAME.sock` if not given.
     pub socket: Option<PathBuf>,
     /// How frames get in and out.
@@ -139,7 +141,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             name: "default".to_owned(),
-            interface: String::new(),
+            interface: Interfaces::default(),
             socket: None,
             device: DeviceKind::Xdp,
             queues: Queues::All,
@@ -247,11 +249,9 @@ impl Config {
     /// Checks what can only be known once the flags are merged in: there is an interface, and every value is
     /// in its range.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.interface.is_empty() {
-            return Err(ConfigError::Range {
-                setting: "interface".to_owned(),
-                message: "name the interface to work on (-i IFACE)".to_owned(),
-            });
+        if let Some(message) = self.interface.problem() {
+            let setting = "interface".to_owned();
+            return Err(ConfigError::Range { setting, message });
         }
         self.check_ranges().map_err(|problem| ConfigError::Range {
             setting: problem.setting(),
@@ -417,8 +417,8 @@ mod tests {
     fn the_example_is_valid_and_complete() {
         let text = include_str!("../../../../docs/engine.toml");
         let mut example = Config::parse("docs/engine.toml", text).expect("valid");
-        assert_eq!(example.interface, "eth1");
-        example.interface.clear();
+        assert_eq!(example.interface, "eth1".into());
+        example.interface = Interfaces::default();
         example.access = Access::default();
         assert_eq!(example, Config::default(), "the example shows the defaults");
     }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use queue_pair::Profile;
 use tcp::ConnId;
 
+use crate::network::NicId;
+
 /// Sockets in one answer: a control message has room for so many.
 pub const ROWS: usize = 24;
 
@@ -68,6 +70,8 @@ pub enum RowKind {
     },
     /// A connection.
     Connection {
+        /// The interface by which it leaves, of an engine that has several.
+        nic: Option<NicId>,
         /// Its name.
         conn: ConnId,
         /// Its other end is on this machine, and the engine's too.

@@ -10,6 +10,7 @@ fn with<R>(own: &[&str], test: impl FnOnce(&Packet<'_>) -> R) -> R {
     let interface = Interface {
         index: 3,
         name: "eth3".to_owned(),
+        has_others: false,
     };
     test(&Packet {
         interface: &interface,

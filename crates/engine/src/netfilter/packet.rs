@@ -66,13 +66,15 @@ pub enum Segment {
     Other,
 }
 
-/// The interface of the engine.
+/// An interface of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// Its index.
     pub index: u32,
     /// Its name.
     pub name: String,
+    /// There are others: what comes by it may be answered by another.
+    pub has_others: bool,
 }
 
 /// A segment between the engine and any peer.
@@ -288,7 +290,8 @@ impl Packet<'_> {
                 known(&u32::from(kind).to_ne_bytes())
             }
             // Whether the peer is reached by the interface: who is not gets no answer from the engine, which
-            // asks the kernel for just that route.
+            // asks the kernel for just that route. With several it asks for any.
+            FIB_OIF if self.interface.has_others => Vec::new(),
             FIB_OIF if !own && flags & FIB_IIF != 0 && self.way == Way::In => {
                 if flags & FIB_PRESENT != 0 {
                     known(&[1])

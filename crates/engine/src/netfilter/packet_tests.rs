@@ -6,6 +6,7 @@ fn interface(name: &str) -> Interface {
     Interface {
         index: 3,
         name: name.to_owned(),
+        has_others: false,
     }
 }
 
@@ -248,4 +249,17 @@ fn routes_say_what_addresses_are_and_whether_there_is_a_way_back() {
     );
     assert_eq!(fib(Way::In, FIB_OIF, FIB_DADDR | FIB_IIF), unknown);
     assert_eq!(fib(Way::In, 2, back), unknown, "a name");
+    // Who came by one of several may be answered by another.
+    let several = Interface {
+        has_others: true,
+        ..interface("eth3")
+    };
+    with(Way::In, Segment::Syn, |packet| {
+        let packet = Packet {
+            interface: &several,
+            ..*packet
+        };
+        let (result, flags) = (FIB_OIF, back | FIB_PRESENT);
+        assert_eq!(packet.load(Load::Fib { result, flags }, 4, false), unknown);
+    });
 }

@@ -275,6 +275,7 @@ mod tests {
         let eth = Interface {
             index: 2,
             name: "eth".to_owned(),
+            has_others: false,
         };
         let own: IpAddr = "10.0.0.1".parse().unwrap();
         let everybody = rules.cut(&eth, own, None).expect("its policy drops");
@@ -337,6 +338,7 @@ mod tests {
         let eth = Interface {
             index: 2,
             name: "eth".to_owned(),
+            has_others: false,
         };
         let own: [IpAddr; 2] = ["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
         let local = SocketAddr::from(([0, 0, 0, 0], 80));
@@ -420,6 +422,7 @@ mod tests {
         let eth = Interface {
             index: 2,
             name: "eth".to_owned(),
+            has_others: false,
         };
         let own: [IpAddr; 2] = ["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
         let rejection = Rejection {

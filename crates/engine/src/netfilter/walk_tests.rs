@@ -78,6 +78,7 @@ fn parts(rules: &Ruleset) -> (Ranges, Ranges, Ranges) {
         interface: &Interface {
             index: 3,
             name: "eth3".to_owned(),
+            has_others: false,
         },
         way: Way::In,
         segment: Segment::Syn,
@@ -260,6 +261,7 @@ fn connections_that_are_there_are_cut_off_by_what_comes_before_their_acceptance(
     let eth3 = Interface {
         index: 3,
         name: "eth3".to_owned(),
+        has_others: false,
     };
     let own: IpAddr = "10.0.0.1".parse().unwrap();
     let cut = |input: Vec<Rule>, port| rules(true, vec![("input", input)]).cut(&eth3, own, port);

@@ -32,6 +32,8 @@ pub struct FixedNetwork {
     pub gateway: Option<IpAddr>,
     /// Bytes of the largest packet on a route of its own, by destination.
     pub narrow: Vec<(IpAddr, u16)>,
+    /// Who is on the link of a second interface.
+    pub beyond: Vec<IpAddr>,
     /// To whom no route leads.
     pub unrouted: Vec<IpAddr>,
     /// How often it was asked for a next hop.
@@ -61,6 +63,7 @@ impl FixedNetwork {
             ports: Vec::new(),
             gateway: None,
             narrow: Vec::new(),
+            beyond: Vec::new(),
             unrouted: Vec::new(),
             asked: 0,
             told: Arc::default(),
@@ -128,7 +131,7 @@ impl Network for FixedNetwork {
         let narrow = self.narrow.iter().find(|(to, _)| *to == destination);
         Ok(NextHop {
             neighbour: OnLink {
-                nic: NicId::default(),
+                nic: NicId(self.beyond.contains(&destination).into()),
                 address: self.gateway.unwrap_or(destination),
             },
             mtu: narrow.map(|(_, mtu)| *mtu),

@@ -19,6 +19,7 @@ fn row(state: &str, local: &str, peer: Option<&str>) -> SocketRow {
         receive_queue: 0,
         send_queue: 0,
         info: None,
+        interface: None,
     }
 }
 

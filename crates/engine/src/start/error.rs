@@ -83,12 +83,14 @@ pub enum StartError {
     NoSuchCore(usize),
     /// A worker would have nothing to do.
     #[error(
-        "{workers} workers are too many for {queues} receive queue{}: queue n is that of worker n modulo \
+        "{workers} workers are too many for {queues} receive queue{} of {interface}: queue n is that of worker n modulo \
          {workers}, and worker {idle} would have none. Start fewer (--workers), or give the interface \
          more queues (ethtool -L)",
         if *queues == 1 { "" } else { "s" }
     )]
     IdleWorker {
+        /// Of which interface.
+        interface: String,
         /// The first that would have none.
         idle: usize,
         /// How many there were to be.

@@ -111,7 +111,9 @@ fn open_device(
     (queues, count): (&[u32], usize),
     mut connect: impl FnMut(u32, BorrowedFd<'_>) -> Result<(), StartError>,
 ) -> Result<XdpDevice, StartError> {
-    let share = config.receive_frames / (count as u32).max(1);
+    // The interfaces share the frames, and its queues share those of each.
+    let interfaces = config.interface.names().len().max(1);
+    let share = config.receive_frames / ((count * interfaces) as u32).max(1);
     let mut device = XdpDevice::open(
         interface,
         xdp::Config {

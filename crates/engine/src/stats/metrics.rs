@@ -76,8 +76,8 @@ impl Metrics {
     }
 
     /// A count of the device or of one of its receive queues, which the worker serves.
-    pub fn of_device(&mut self, name: &str, help: &str, label: (&str, &str), value: u64) {
-        let labels = [label, WORKER[0]];
+    pub fn of_device(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: u64) {
+        let labels = [labels, WORKER].concat();
         self.add(name, help, MetricKind::Counter, &labels, value as f64);
     }
 

@@ -46,6 +46,10 @@ reasons! {
     HeldTooLong = "held_too_long",
     /// A segment to where there is no route, or whose next hop does not answer.
     Unreachable = "unreachable",
+    /// A segment by an interface whose link is down, while there are others.
+    LinkDown = "link_down",
+    /// A segment without data by an interface that had no room for it, while there are others.
+    LinkFull = "link_full",
     /// A segment whose headers cannot be written.
     Unsendable = "unsendable",
     /// A segment that the device refused for good.

@@ -44,7 +44,7 @@ impl Engine {
     ) -> Self {
         let socket = world.scratch().join("engine.sock");
         let mut config = Config {
-            interface: Side::Server.interface().to_owned(),
+            interface: Side::Server.interface().into(),
             socket: Some(socket.clone()),
             drain_seconds: 1,
             ignore_netfilter: true,

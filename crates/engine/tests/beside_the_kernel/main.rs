@@ -7,6 +7,7 @@ mod networks_that_change;
 mod no_way_back;
 mod ports;
 mod queues;
+mod several_interfaces;
 mod storm;
 
 #[path = "../beside/mod.rs"]

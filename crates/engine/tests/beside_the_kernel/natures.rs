@@ -59,7 +59,7 @@ fn make_vlans(world: &World) {
 /// Why no engine starts on an interface.
 fn refusal(world: &World, interface: &str) -> String {
     let config = Config {
-        interface: interface.to_owned(),
+        interface: interface.into(),
         socket: Some(world.scratch().join("refused.sock")),
         ignore_netfilter: true,
         ..Config::default()
@@ -87,7 +87,7 @@ fn a_bridge_is_served_and_its_port_is_not() {
     let expected = format!("{port} is a port of the bridge br0, which has the addresses: name br0");
     assert_eq!(refusal(&world, port), expected);
 
-    let engine = Engine::start(&world, |config| config.interface = "br0".to_owned());
+    let engine = Engine::start(&world, |config| config.interface = "br0".into());
     let mut host = engine.attach(&world);
     let (kernel, address) = listener(&world);
     host.listen(&kernel);
@@ -132,7 +132,7 @@ fn what_stands_on_a_veth_is_served_though_checksums_are_partial_on_it() {
     ip(&world, &format!("address del {address}/24 dev {below}"));
     ip(&world, "link set above0 up");
     ip(&world, &format!("address add {address}/24 dev above0"));
-    let engine = Engine::start(&world, |config| config.interface = "above0".to_owned());
+    let engine = Engine::start(&world, |config| config.interface = "above0".into());
     let mut host = engine.attach(&world);
     let (kernel, address) = listener(&world);
     host.listen(&kernel);
@@ -172,7 +172,7 @@ fn a_vlan_is_served_by_its_own_device() {
                 &format!("address add {address}/24 dev tagged0"),
             );
         }
-        let engine = Engine::start(&world, |config| config.interface = "tagged0".to_owned());
+        let engine = Engine::start(&world, |config| config.interface = "tagged0".into());
         let mut host = engine.attach(&world);
         let (kernel, address) = listener(&world);
         host.listen(&kernel);

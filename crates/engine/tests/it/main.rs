@@ -42,6 +42,7 @@ mod strangers;
 mod telling;
 mod tickets;
 mod tracing;
+mod two_links;
 mod versions;
 mod waits;
 mod workers;

@@ -53,7 +53,7 @@ impl Alone {
             seed: [7; 32],
             clock: Clock::told(&STANDSTILL),
         };
-        let mut worker = Worker::new(config, near, network, to_slow, common);
+        let mut worker = Worker::new(config, vec![near], network, to_slow, common);
         let layout = Layout::new(Sizes::default()).expect("possible sizes");
         let (_, engine_side) = region::create(&layout).expect("memory");
         let (ringer, bell) = doorbell::pair().expect("descriptors");

@@ -49,6 +49,8 @@ pub const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 pub const ENGINE_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 /// The hardware address at the other end.
 pub const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+/// Whom the second link leads to, where there is one.
+pub const BEYOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 77));
 
 /// The time within a turn.
 static STANDSTILL: AtomicU64 = AtomicU64::new(0);
@@ -73,10 +75,12 @@ const TIME_TO_LIVE: usize = 14 + 8;
 pub struct Peer {
     pub stack: Stack,
     pub conns: HashMap<ConnId, PeerConn>,
-    /// One for each worker of the engine.
+    /// One for each link of each worker of the engine.
     devices: Vec<SimDevice>,
     /// The worker to whose queue it sends.
     pub sends_to: usize,
+    /// The device that it takes nothing from.
+    pub deaf_on: Option<usize>,
     sent: Vec<u8>,
     /// The type of service of the last packet from the engine.
     pub type_of_service: u8,
@@ -179,8 +183,18 @@ impl Peer {
 
     /// The same, with options for what connects.
     pub fn listen_with(&mut self, port: u16, options: tcp::ConnOptions) -> tcp::ListenerId {
+        self.listen_at(PEER, port, options)
+    }
+
+    /// The same at this address.
+    pub fn listen_at(
+        &mut self,
+        own: IpAddr,
+        port: u16,
+        options: tcp::ConnOptions,
+    ) -> tcp::ListenerId {
         let spec = tcp::ListenSpec {
-            addr: Some(PEER),
+            addr: Some(own),
             port,
             backlog: 1024,
             max_half_open: 1024,
@@ -240,7 +254,9 @@ impl Peer {
         let type_of_service = &mut self.type_of_service;
         let hop_limit = &mut self.hop_limit;
         let mut received = 0;
-        for device in &mut self.devices {
+        let deaf_on = self.deaf_on;
+        let all = self.devices.iter_mut().enumerate();
+        for (_, device) in all.filter(|(place, _)| Some(*place) != deaf_on) {
             received += device.receive(256, |frame| {
                 *type_of_service = frame[TYPE_OF_SERVICE];
                 *hop_limit = frame[TIME_TO_LIVE];
@@ -347,7 +363,7 @@ impl World {
         let control = Control::without_socket(&config.limits).expect("descriptors");
         Self::several(
             config,
-            LinkConfig::default(),
+            &[LinkConfig::default()],
             control,
             (Versions::SPOKEN, count),
             Clock::told(&STANDSTILL),
@@ -361,31 +377,43 @@ impl World {
         config.limits.receive_area = 1 << 22;
         let control = Control::without_socket(&config.limits).expect("descriptors");
         let speaks = (Versions::SPOKEN, 1);
-        Self::several(config, LinkConfig::default(), control, speaks, clock)
+        Self::several(config, &[LinkConfig::default()], control, speaks, clock)
     }
 
     fn made(config: Config, faults: LinkConfig, control: Control, versions: Versions) -> Self {
         // No time that a program says is one of this world's. In a turn none passes, unless the link has it pass.
         let time = faults.toll.map_or(&STANDSTILL, |toll| toll.clock);
-        Self::several(config, faults, control, (versions, 1), Clock::told(time))
+        Self::several(config, &[faults], control, (versions, 1), Clock::told(time))
+    }
+
+    /// With a worker that has two links; the second leads to [`BEYOND`].
+    pub fn of_links(links: [LinkConfig; 2]) -> Self {
+        let mut config = Config::default();
+        config.limits.send_area = 1 << 22;
+        config.limits.receive_area = 1 << 22;
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        let speaks = (Versions::SPOKEN, 1);
+        let clock = Clock::told(&STANDSTILL);
+        Self::several(config, &links, control, speaks, clock)
     }
 
     fn several(
         config: Config,
-        faults: LinkConfig,
+        links: &[LinkConfig],
         control: Control,
         (versions, count): (Versions, usize),
         clock: Clock,
     ) -> Self {
         let kernel = Kernel::default();
-        let network = FixedNetwork::between(ENGINE_MAC, ENGINE, PEER_MAC);
+        let mut network = FixedNetwork::between(ENGINE_MAC, ENGINE, PEER_MAC);
+        network.beyond = vec![BEYOND];
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");
         let pairs = (0..count).map(|_| exchange::pair(&config.limits).expect("descriptors"));
         let (to_fast, to_slow): (Vec<_>, Vec<_>) = pairs.unzip();
         let facts = Facts {
             versions,
-            ..Facts::new(&config, 1, cookie)
+            ..Facts::new(&config, [1], cookie)
         };
         let desk = Desk::of_workers(facts, control, to_fast).expect("descriptors");
         let seed = [7; 32];
@@ -398,8 +426,9 @@ impl World {
         let mut places = places.into_iter();
         let mut devices = Vec::new();
         let workers = to_slow.into_iter().map(|to_slow| {
-            let (near, far) = link(faults).expect("descriptors");
-            devices.push(far);
+            let ends = links.iter().map(|it| link(*it).expect("descriptors"));
+            let (near, far): (Vec<_>, Vec<_>) = ends.unzip();
+            devices.extend(far);
             let worker = Worker::new(config.clone(), near, network.clone(), to_slow, common);
             match places.next() {
                 Some(place) => worker.among(place),
@@ -417,6 +446,7 @@ impl World {
                 conns: HashMap::new(),
                 devices,
                 sends_to: 0,
+                deaf_on: None,
                 sent: Vec::new(),
                 type_of_service: 0,
                 hop_limit: 0,

@@ -83,6 +83,8 @@ pub(crate) struct Attachment<C> {
     number: u32,
     /// The index of the interface by which the engine sends.
     pub(crate) interface: u32,
+    /// Those of further ones.
+    others: Vec<u32>,
     /// The version of the protocol that both sides speak.
     version: u32,
     /// What stays on this machine may be the engine's, too: it is asked for each address.
@@ -197,6 +199,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         let spoken = Versions::SPOKEN;
         let Reply::Attached {
             interface,
+            others,
             local,
             version,
             ..
@@ -236,6 +239,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         Ok(Self {
             number: BellName::next_attachment(),
             interface,
+            others,
             version: layout.version,
             local,
             control: Mutex::new(Some(control)),
@@ -275,6 +279,17 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             state: AtomicU8::new(LIVE),
             born_here: BornHere::new().map_err(|error| from_io(&error))?,
         })
+    }
+
+    /// Whether the engine sends by several interfaces.
+    pub(crate) fn has_several_interfaces(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// Those by which it sends; none if it does not say.
+    pub(crate) fn interfaces(&self) -> impl Iterator<Item = u32> {
+        let first = (self.interface != 0).then_some(self.interface);
+        first.into_iter().chain(self.others.iter().copied())
     }
 
     /// Whether the engine speaks a version of the protocol that has what came with `version`.

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 pub fn why_refused(error: Errno) -> &'static str {
     match error {
         Errno::OPNOTSUPP => "its address is not one of the engine's interface",
+        Errno::XDEV => "it is bound to an interface, and the engine has several",
         Errno::ACCESS => "the engine's configuration leaves it to the kernel",
         Errno::PERM => "it is in another network namespace than the engine",
         Errno::NOBUFS | Errno::NOMEM => "the engine has no room for more listeners",

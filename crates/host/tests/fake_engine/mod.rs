@@ -283,6 +283,7 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
                 session: 1,
                 engine,
                 interface: 0,
+                others: Vec::new(),
                 local: inner.local,
                 version: inner.version,
             }

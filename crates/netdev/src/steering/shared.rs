@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::AddAssign;
 
 use aya::maps::{MapData, PerCpuArray};
 
@@ -77,6 +78,17 @@ pub struct Load {
     pub ended: u64,
     /// How long those were open from their first SYN on, together, in nanoseconds.
     pub lived_ns: u64,
+}
+
+impl AddAssign for Load {
+    fn add_assign(&mut self, more: Self) {
+        self.opened_engine += more.opened_engine;
+        self.opened_kernel += more.opened_kernel;
+        self.data_engine += more.data_engine;
+        self.data_kernel += more.data_kernel;
+        self.ended += more.ended;
+        self.lived_ns += more.lived_ns;
+    }
 }
 
 /// Reads what is counted at shared endpoints. It goes with any thread.

@@ -159,6 +159,9 @@ pub struct SocketRow {
     /// A listener at every address of both families.
     #[serde(default)]
     pub both_families: bool,
+    /// The interface by which a connection leaves, of an engine that has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
 }
 
 /// What became of a socket of a process.

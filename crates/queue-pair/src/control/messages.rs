@@ -225,6 +225,10 @@ pub enum Reply {
         engine: String,
         /// The index of the interface that it works on: what goes another way is the kernel's.
         interface: u32,
+        /// Those of further ones. None for who speaks a version before
+        /// [`SEVERAL_INTERFACES_SINCE`](Self::SEVERAL_INTERFACES_SINCE): he leaves what goes by them to the kernel.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<u32>,
         /// What stays on this machine may be the engine's, too; [`Request::Local`] asks for each.
         local: bool,
         /// The version that both sides speak from now on, for who has named several; else it is that
@@ -338,6 +342,11 @@ pub enum Reply {
         /// The same for people.
         message: String,
     },
+}
+
+impl Reply {
+    /// Since this version [`Reply::Attached`] names several interfaces.
+    pub const SEVERAL_INTERFACES_SINCE: u32 = 17;
 }
 
 impl Request {

@@ -40,9 +40,15 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn fill(&mut self, snapshot: &mut Snapshot) {
         snapshot.worker.clone_from(&self.counters);
         snapshot.tcp.clone_from(self.stack.counters());
-        let device = &mut self.nics[NicId::default()].device;
-        snapshot.device = device.counters();
-        snapshot.queues = device.queues();
+        snapshot.device = Default::default();
+        snapshot.queues.clear();
+        for nic in self.nics.ids() {
+            let device = &mut self.nics[nic].device;
+            snapshot.device += device.counters();
+            let queues = device.queues().into_iter();
+            let named = queues.map(|(queue, counters)| ((nic, queue), counters));
+            snapshot.queues.extend(named);
+        }
         snapshot.steering = self.network.steering_counts();
         snapshot.connections = self.stack.connection_count().into();
         snapshot.half_open = self.stack.half_open_count().into();
@@ -162,6 +168,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
+    /// The interface by which a connection leaves, if there are several and it has sent something.
+    fn nic_of(&self, conn: &Conn) -> Option<NicId> {
+        let path = conn.path.filter(|_| !self.nics.is_one());
+        path.map(|path| self.paths.nic(path))
+    }
+
     fn connection_row(&self, conn: &Conn) -> Option<Row> {
         let mut info = self.stack.info(self.now, conn.id)?;
         let within = self.is_here(info.remote.ip());
@@ -174,6 +186,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             kind: RowKind::Connection {
                 conn: conn.id,
                 within,
+                nic: self.nic_of(conn).filter(|_| !within),
                 info,
                 age: self.age(conn.id),
             },

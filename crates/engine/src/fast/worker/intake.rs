@@ -111,6 +111,7 @@ impl<N: Network> Intake<'_, N> {
         if self.captures.is_on() {
             let frame = Frame {
                 direction: Direction::In,
+                nic: came.nic,
                 head: frame,
                 payload: &[],
                 dropped: fate.err(),

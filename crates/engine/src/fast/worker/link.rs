@@ -108,7 +108,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.interface_gone = Some(nic);
             return;
         };
-        let interface = &self.config.interface;
+        let interface = self.config.interface.name(nic.index());
         let of = &mut self.nics[nic];
         if up != of.is_up {
             of.is_up = up;
@@ -164,7 +164,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Closes the queues of an interface that are not wanted.
     fn close_queues(&mut self, nic: NicId) {
-        let interface = &self.config.interface;
+        let interface = self.config.interface.name(nic.index());
         let of = &mut self.nics[nic];
         for (queue, _) in of.device.queues() {
             let wanted = match &self.config.queues {
@@ -189,7 +189,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Opens the queues of an interface that are wanted and there; sees whether that is all of them.
     fn open_queues(&mut self, nic: NicId) {
         let (own, workers) = self.number();
-        let interface = &self.config.interface;
+        let interface = self.config.interface.name(nic.index());
         let of = &mut self.nics[nic];
         let unserved = &mut of.served.unserved;
         if unserved.steering {
@@ -261,6 +261,16 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn number(&self) -> (usize, usize) {
         let place = self.handoff.as_ref();
         place.map_or((0, 1), |place| (place.own().index(), place.workers()))
+    }
+
+    /// The name of an interface.
+    fn name(&self, nic: NicId) -> &str {
+        self.config.interface.name(nic.index())
+    }
+
+    /// The name of the interface that is gone.
+    pub fn interface_gone(&self) -> &str {
+        self.name(self.interface_gone.unwrap_or_default())
     }
 
     /// `NODEV` if an interface is gone.

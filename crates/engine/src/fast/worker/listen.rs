@@ -171,7 +171,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !self.is_on_our_link(local) {
             return Err(Errno::OPNOTSUPP);
         }
-        let own = self.network.addresses().contains(&local.ip());
+        let own = self.network.addresses().contains(&local.ip()) && self.is_on_its_link(local);
         if !(local.ip().is_unspecified() || own || self.is_here(local.ip())) {
             return Err(Errno::OPNOTSUPP);
         }

@@ -15,7 +15,7 @@ use super::Worker;
 use crate::capture::{Direction, Frame};
 use crate::fast::listeners::Listener;
 use crate::fast::memory::Store;
-use crate::network::{Network, Steered};
+use crate::network::{Network, NicId, Steered};
 
 impl<D: Device, N: Network> Worker<D, N> {
     /// Whether connections to `address` stay within the engine.
@@ -89,6 +89,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             if captures.is_on() {
                 let frame = Frame {
                     direction: Direction::In,
+                    nic: NicId::default(),
                     head: frame,
                     payload: &[],
                     dropped,

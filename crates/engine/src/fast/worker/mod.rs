@@ -82,7 +82,6 @@ use crate::network::{HeldFrames, Network, NicId, Paths};
 use crate::stats::Counters;
 use crate::trace::Trace;
 
-use self::blocked::Blocked;
 use self::endings::Ending;
 use self::failing::Failing;
 use self::fair::Sharing;
@@ -162,7 +161,6 @@ pub struct Worker<D, N> {
     portion: Portion,
     /// What sending has found out about files.
     findings: Findings,
-    blocked: Blocked,
     /// What of files is being brought into memory.
     fetches: Fetches,
     /// Connections for whose data there was no memory in this turn.
@@ -236,8 +234,9 @@ pub struct Worker<D, N> {
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// A worker with nothing to do yet, of an engine whose workers have this in common.
-    pub fn new(config: Config, device: D, network: N, slow: ToSlow, common: Common) -> Self {
+    /// A worker with nothing to do yet, of an engine whose workers have this in common. It has a device on each of the
+    /// network's interfaces.
+    pub fn new(config: Config, devices: Vec<D>, network: N, slow: ToSlow, common: Common) -> Self {
         let mut memory = Memory::new(config.limits.unaccepted_bytes as usize);
         if config.limits.receive_memory != 0 {
             memory.set_budget(config.limits.receive_memory);
@@ -245,7 +244,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let serving = config.profile;
         let sharing = Sharing::of(config.limits.connections);
         let sessions = Sessions::with_room(config.limits.sessions as usize);
-        let nics = Nics::of(device);
+        let nics = Nics::of(devices);
         Self {
             stack: Stack::new(stack_config(&config, nics.mtu()), common.seed),
             memory,
@@ -278,7 +277,6 @@ impl<D: Device, N: Network> Worker<D, N> {
             stride: Stride::default(),
             portion: Portion::default(),
             findings: Findings::default(),
-            blocked: Blocked::default(),
             fetches: Fetches::default(),
             starved: Vec::new(),
             memory_refused: 0,
@@ -317,9 +315,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// States how many receive queues its interface has, and whether the device receives from all.
-    pub fn serving_queues(mut self, there: u32, all: bool) -> Self {
-        self.nics[NicId::default()].served = Served::of(there, all);
+    /// States how many receive queues its interfaces have, of which those are received from that are configured.
+    pub fn serving_queues(mut self, there: &[u32]) -> Self {
+        for (nic, there) in self.nics.ids().zip(there) {
+            let all = self.config.queues.of(*there).len() >= *there as usize;
+            self.nics[nic].served = Served::of(*there, all);
+        }
         self.tell_opening();
         self
     }

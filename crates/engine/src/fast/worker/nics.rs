@@ -4,8 +4,10 @@
 use std::ops::{Index, IndexMut};
 
 use netdev::Device;
+use tcp::ConnId;
 use wire::segment::ChecksumPolicy;
 
+use super::blocked::Blocked;
 use super::link::Served;
 use crate::network::NicId;
 
@@ -21,6 +23,8 @@ pub(super) struct Nic<D> {
     pub mtu: u16,
     /// Its receive queues.
     pub served: Served,
+    /// Whose sends it has no room for.
+    pub blocked: Blocked,
 }
 
 impl<D: Device> Nic<D> {
@@ -36,6 +40,7 @@ impl<D: Device> Nic<D> {
             is_up: true,
             mtu,
             served: Served::default(),
+            blocked: Blocked::default(),
         }
     }
 }
@@ -49,12 +54,10 @@ pub(super) struct Nics<D> {
 }
 
 impl<D: Device> Nics<D> {
-    /// The one with this device.
-    pub fn of(device: D) -> Self {
-        Self {
-            all: vec![Nic::new(device)],
-            turn: 0,
-        }
+    /// Those with these devices.
+    pub fn of(devices: Vec<D>) -> Self {
+        let all = devices.into_iter().map(Nic::new).collect();
+        Self { all, turn: 0 }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Nic<D>> {
@@ -105,6 +108,32 @@ impl<D: Device> Nics<D> {
         budget - left
     }
 
+    /// Whether connections wait for room on any.
+    pub fn any_blocked(&self) -> bool {
+        self.all.iter().any(|nic| nic.blocked.any())
+    }
+
+    /// Whether this connection does.
+    pub fn is_blocked(&self, id: ConnId) -> bool {
+        self.all.iter().any(|nic| nic.blocked.has(id))
+    }
+
+    /// Whether one has just been refused.
+    pub fn refuse_one(&self) -> bool {
+        self.all.iter().any(|nic| nic.blocked.refuses_one())
+    }
+
+    /// Whether it was this one that has just been refused.
+    pub fn have_refused(&mut self, id: ConnId) -> bool {
+        let mut all = self.all.iter_mut();
+        all.any(|nic| nic.blocked.has_refused(id))
+    }
+
+    /// Whether some go on in the next turn, without anything having happened.
+    pub fn go_on(&self) -> bool {
+        self.all.iter().any(|nic| nic.blocked.goes_on())
+    }
+
     /// Frames that have come and wait.
     pub fn waiting(&mut self) -> usize {
         self.all.iter_mut().map(|nic| nic.device.waiting()).sum()
@@ -131,5 +160,44 @@ impl<D> IndexMut<NicId> for Nics<D> {
     #[inline]
     fn index_mut(&mut self, nic: NicId) -> &mut Nic<D> {
         &mut self.all[nic.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netdev::sim::{LinkConfig, SimDevice, link};
+
+    use super::*;
+
+    fn send(by: &mut SimDevice, count: usize) {
+        for _ in 0..count {
+            by.frame().expect("room")[..60].fill(0);
+            by.submit(60, None);
+        }
+        by.flush();
+    }
+
+    #[test]
+    fn a_flood_by_one_leaves_room_for_the_others() {
+        let ends = || link(LinkConfig::default()).expect("descriptors");
+        let [(one, mut beyond_one), (other, mut beyond_other)] = [ends(), ends()];
+        let mut nics = Nics::of(vec![one, other]);
+        let receive = |nics: &mut Nics<SimDevice>| {
+            let mut came = [0; 2];
+            let count = nics.receive(64, |nic, from, most| {
+                let count = from.device.receive(most, |_| ());
+                came[nic.index()] += count;
+                count
+            });
+            assert_eq!(count, came[0] + came[1]);
+            came
+        };
+        send(&mut beyond_one, 100);
+        send(&mut beyond_other, 10);
+        assert_eq!(receive(&mut nics), [54, 10]);
+        send(&mut beyond_other, 100);
+        assert_eq!(receive(&mut nics), [32, 32]);
+        assert_eq!(receive(&mut nics), [14, 50]);
+        assert_eq!(receive(&mut nics), [0, 18]);
     }
 }

@@ -100,7 +100,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             made: 0,
             is_dear: true,
         };
-        if self.blocked.any() {
+        if self.nics.any_blocked() {
             self.try_large_again();
         }
         self.transmit_released(&mut sending);
@@ -127,14 +127,17 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.captures.flush();
             self.return_captures();
         }
-        found || sending.more || sending.sent != 0 || self.blocked.goes_on()
+        found || sending.more || sending.sent != 0 || self.nics.go_on()
     }
 
     /// Connections whose large sends found no room try again.
     fn try_large_again(&mut self) {
-        for _ in 0..self.blocked.again() {
-            if let Some(id) = self.blocked.take_next() {
-                self.stack.payload_is_there(id);
+        for nic in self.nics.ids() {
+            let blocked = &mut self.nics[nic].blocked;
+            for _ in 0..blocked.again() {
+                if let Some(id) = blocked.take_next() {
+                    self.stack.payload_is_there(id);
+                }
             }
         }
     }
@@ -149,9 +152,17 @@ impl<D: Device, N: Network> Worker<D, N> {
                 sending.more = true;
                 return;
             }
+            let alone = self.nics.is_one();
             let device = &mut self.nics[nic].device;
-            let Some(frame) = device.frame() else {
-                return;
+            let frame = match device.frame() {
+                Some(frame) => frame,
+                None if alone => return,
+                // Others may leave by another.
+                None => {
+                    self.counters.drop(Drop::LinkFull);
+                    self.held.pop_released();
+                    continue;
+                }
             };
             match frame.get_mut(..bytes.len()) {
                 Some(frame) => {
@@ -227,7 +238,6 @@ impl<D: Device, N: Network> Worker<D, N> {
             netfilter: (!self.netfilter.cuts.is_empty()).then_some(&self.netfilter),
             hop_limit: self.config.tcp.hop_limit,
             findings: &mut self.findings,
-            blocked: &mut self.blocked,
             room: Room(STEP),
             asked: false,
         };

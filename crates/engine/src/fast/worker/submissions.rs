@@ -489,14 +489,14 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Ends a connection whose owner is done with it.
     pub(super) fn finish(&mut self, conn: ConnId, request: Request) {
-        if self.stack.wants_transmit() || self.blocked.any() {
+        if self.stack.wants_transmit() || self.nics.any_blocked() {
             // What a program sends and the peer has room for has left when it closes, as on the
             // kernel: a reset drops what has not. To close with something unread is one.
             let info = self.stack.info(self.now, conn);
             let resets = |info: &ConnInfo| request == Request::Abort || info.receive_queue > 0;
             if info.is_some_and(|info| info.send_queue > 0 && resets(&info)) {
                 self.note_time();
-                if self.blocked.has(conn) {
+                if self.nics.is_blocked(conn) {
                     // Whoever waits longer can go on later.
                     self.stack.payload_is_there(conn);
                 }

@@ -24,7 +24,6 @@ use crate::network::{HeldFrames, Later, Network, NicId, OnLink, PathId, Paths, R
 use crate::stats::{Counters, Drop};
 use crate::trace::Trace;
 
-use super::blocked::Blocked;
 use super::local::came_through_queue;
 use super::nics::Nics;
 use super::payload::{self, Findings, NoPayload};
@@ -86,8 +85,6 @@ pub(super) struct Sink<'a, D, N> {
     pub hop_limit: u8,
     /// What is found out about files.
     pub findings: &'a mut Findings,
-    /// Whose large sends find no room.
-    pub blocked: &'a mut Blocked,
     /// What may be sent before somebody looks at the clock.
     pub room: Room,
     /// The kernel was asked for a route.
@@ -188,6 +185,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         if self.captures.is_on() {
             let sent = Frame {
                 direction: Direction::Out,
+                nic: NicId::default(),
                 head: frame,
                 payload: &[],
                 dropped: None,
@@ -246,7 +244,9 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         let length = start + out.payload_len;
         let device = &mut self.nics[nic].device;
         let offered = device.offloads().transmit_checksum;
-        let frame = device.frame().ok_or(SinkFull)?;
+        let Some(frame) = device.frame() else {
+            return self.finds_no_room(nic, out);
+        };
         let Some(frame) = frame.get_mut(..length) else {
             self.counters.drop(Drop::Unsendable);
             return Ok(());
@@ -279,6 +279,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         if self.captures.is_on() {
             let sent = Frame {
                 direction: Direction::Out,
+                nic,
                 head: frame,
                 payload: &[],
                 dropped: None,
@@ -307,6 +308,21 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         Ok(())
     }
 
+    /// An interface has no frame for a segment. Where there is no other everybody waits for it. Else who leaves by
+    /// another goes on: what has payload waits, and what has none is lost, as in a queue of the kernel's that is full.
+    #[cold]
+    fn finds_no_room(&mut self, nic: NicId, out: &Outgoing<'_>) -> Result<(), SinkFull> {
+        if self.nics.is_one() {
+            return Err(SinkFull);
+        }
+        if out.conn.is_some() && out.payload_len > 0 {
+            self.nics[nic].blocked.refuses(out.conn);
+            return Err(SinkFull);
+        }
+        self.counters.drop(Drop::LinkFull);
+        Ok(())
+    }
+
     fn large_segment(
         &mut self,
         now: Instant,
@@ -325,8 +341,8 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             // A header's length fits in sixteen bits by far.
             checksum: PartialChecksum::tcp(headers.tcp_offset() as u16),
         };
-        if self.blocked.is_full() {
-            self.blocked.refuses(out.conn);
+        if self.nics[nic].blocked.is_full() {
+            self.nics[nic].blocked.refuses(out.conn);
             return Err(SinkFull);
         }
         let limit = MAX_PIECES.min(self.nics[nic].device.limits().pieces);
@@ -353,6 +369,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 if self.captures.is_on() {
                     let sent = Frame {
                         direction: Direction::Out,
+                        nic,
                         head: &bytes[..length],
                         payload: &pieces,
                         dropped: None,
@@ -364,7 +381,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 Ok(())
             }
             Err(SendError::Busy) => {
-                self.blocked.refuses(out.conn);
+                self.nics[nic].blocked.refuses(out.conn);
                 Err(SinkFull)
             }
             Err(SendError::Refused(errno)) if errno == Errno::FAULT.raw_os_error() => {
@@ -406,6 +423,11 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         };
         let source = match way {
             Way::Here => loopback::MAC,
+            // As the kernel does it. By the only interface it leaves when that is up again.
+            _ if !self.nics.is_one() && !self.nics[nic].is_up => {
+                self.counters.drop(Drop::LinkDown);
+                return Ok(());
+            }
             _ => self.network.mac(nic),
         };
         let conn = out.conn.and_then(|id| self.connections.get(id));
@@ -483,7 +505,7 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
     }
 
     fn awaits_payload(&mut self, id: ConnId) -> bool {
-        self.findings.refused.take() == Some(id) || self.blocked.has_refused(id)
+        self.findings.refused.take() == Some(id) || self.nics.have_refused(id)
     }
 
     fn emit(&mut self, now: Instant, out: &Outgoing<'_>) -> Result<(), SinkFull> {
@@ -501,7 +523,7 @@ impl<D: Device, N: Network> FrameSink for Sink<'_, D, N> {
             // To find out that part of a file is not in memory can take the kernel as long as anything.
             Err(SinkFull) if self.findings.refused.is_some() => self.room.use_up(),
             // It was soon found out, but there may be many.
-            Err(SinkFull) if self.blocked.refuses_one() => self.room.use_for(0),
+            Err(SinkFull) if self.nics.refuse_one() => self.room.use_for(0),
             Err(SinkFull) => {}
         }
         // A question takes the kernel as long as many segments take.

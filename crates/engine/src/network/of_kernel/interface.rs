@@ -22,6 +22,8 @@ pub(super) struct OfInterface {
     nic: NicId,
     interface: Interface,
     link: Link,
+    /// What it was like at the beginning has been told.
+    is_told: bool,
     queues: QueueCount,
     addresses: Addresses,
     neighbours: NeighbourChanges,
@@ -46,6 +48,7 @@ impl OfInterface {
         Ok(Self {
             nic,
             link: Link::of_interface(interface.index)?,
+            is_told: false,
             queues: QueueCount::of_interface(&interface)?,
             addresses: Addresses::of_interface(interface.index)?,
             neighbours: NeighbourChanges::on_interface(interface.index)?,
@@ -198,6 +201,10 @@ impl OfInterface {
     /// Reads what has changed since the last call, but for the addresses: whether those have.
     pub fn changes(&mut self, each: &mut dyn FnMut(NetworkChange)) -> bool {
         let mut addresses = false;
+        if !core::mem::replace(&mut self.is_told, true) {
+            // It may have no carrier.
+            each(NetworkChange::Link(self.nic, self.link.state()));
+        }
         match self.link.update() {
             Ok((changed, lost)) => {
                 if changed {

@@ -69,6 +69,12 @@ pub enum Refusal {
     /// Bound to another interface (SO_BINDTODEVICE).
     #[error("the socket that was shown is bound to another interface")]
     OtherInterface,
+    /// Bound to one of the engine's interfaces, which has several.
+    #[error(
+        "the socket that was shown is bound to one interface, and the engine has several: what comes to such a \
+         socket is the kernel's"
+    )]
+    OneOfSeveral,
 }
 
 impl Refusal {
@@ -80,12 +86,13 @@ impl Refusal {
             Self::NotListening | Self::OtherAddress { .. } | Self::Connected => Errno::INVAL,
             Self::OtherNamespace => Errno::PERM,
             Self::OtherInterface => Errno::OPNOTSUPP,
+            Self::OneOfSeveral => Errno::XDEV,
         }
     }
 }
 
 /// Checks that `socket` listens on `wanted` in the network namespace with the cookie `namespace`, and
-/// on the interface of this index, if not on all.
+/// on the only interface of the engine's, if not on all.
 ///
 /// # Errors
 /// Why it proves nothing.
@@ -93,7 +100,7 @@ pub fn prove_listener(
     socket: BorrowedFd<'_>,
     wanted: SocketAddr,
     namespace: u64,
-    interface: u32,
+    interfaces: &[u32],
 ) -> Result<Proof, Refusal> {
     let domain = tcp_domain(socket)?;
     if !socket_acceptconn(socket)? {
@@ -103,7 +110,7 @@ pub fn prove_listener(
     if (bound.ip(), bound.port()) != (wanted.ip(), wanted.port()) {
         return Err(Refusal::OtherAddress { bound, wanted });
     }
-    check_network(socket, namespace, interface)?;
+    check_network(socket, namespace, interfaces)?;
     Ok(Proof {
         v6_only: domain == AddressFamily::INET6 && ipv6_v6only(socket)?,
         cookie: socket_cookie(socket).map_err(unusable)?,
@@ -148,7 +155,7 @@ fn tcp_option(socket: BorrowedFd<'_>, name: i32) -> Option<u32> {
 }
 
 /// Checks that `socket` is bound to `wanted` in the network namespace with the cookie `namespace`, and
-/// to the interface of this index, if to any. A socket of IPv6 is bound for IPv4 too: its address may
+/// to the only interface of the engine's, if to any. A socket of IPv6 is bound for IPv4 too: its address may
 /// be the mapped one, or unspecified.
 ///
 /// # Errors
@@ -157,7 +164,7 @@ pub fn prove_bound(
     socket: BorrowedFd<'_>,
     wanted: SocketAddr,
     namespace: u64,
-    interface: u32,
+    interfaces: &[u32],
 ) -> Result<(), Refusal> {
     let domain = tcp_domain(socket)?;
     let bound = bound_to(socket)?;
@@ -172,7 +179,7 @@ pub fn prove_bound(
     if !is_unconnected(socket) {
         return Err(Refusal::Connected);
     }
-    check_network(socket, namespace, interface)
+    check_network(socket, namespace, interfaces)
 }
 
 /// Whether nobody has begun to connect it. A program that waited for the engine in vain has the kernel
@@ -200,15 +207,21 @@ fn bound_to(socket: BorrowedFd<'_>) -> Result<SocketAddr, Refusal> {
     SocketAddr::try_from(getsockname(socket)?).map_err(|_| Refusal::NotTcp)
 }
 
-fn check_network(socket: BorrowedFd<'_>, namespace: u64, interface: u32) -> Result<(), Refusal> {
+fn check_network(
+    socket: BorrowedFd<'_>,
+    namespace: u64,
+    interfaces: &[u32],
+) -> Result<(), Refusal> {
     if netns_cookie(socket).map_err(unusable)? != namespace {
         return Err(Refusal::OtherNamespace);
     }
     let bound = bound_interface(socket).map_err(unusable)?;
-    if bound != 0 && bound != interface {
-        return Err(Refusal::OtherInterface);
+    match interfaces {
+        _ if bound == 0 => Ok(()),
+        [only] if bound == *only => Ok(()),
+        several if several.contains(&bound) => Err(Refusal::OneOfSeveral),
+        _ => Err(Refusal::OtherInterface),
     }
-    Ok(())
 }
 
 fn unusable(error: std::io::Error) -> Refusal {
@@ -229,7 +242,7 @@ mod tests {
     fn a_listening_socket_is_proof_of_its_own_address_alone() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let local = listener.local_addr().expect("bound");
-        let prove = |wanted, namespace| prove_listener(listener.as_fd(), wanted, namespace, 1);
+        let prove = |wanted, namespace| prove_listener(listener.as_fd(), wanted, namespace, &[1]);
         let cookie = socket_cookie(&listener).expect("a cookie");
         let proof = Proof {
             v6_only: false,
@@ -280,7 +293,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let mut other = listener.local_addr().expect("bound");
         other.set_ip("127.0.0.2".parse().expect("an address"));
-        let proof = prove_listener(listener.as_fd(), other, own_namespace(), 1);
+        let proof = prove_listener(listener.as_fd(), other, own_namespace(), &[1]);
         assert!(
             matches!(proof, Err(Refusal::OtherAddress { .. })),
             "{proof:?}"
@@ -296,9 +309,13 @@ mod tests {
         let (socket, option) = (1, 62);
         netdev::syscalls::set_socket_option_bytes(&listener, socket, option, &index)
             .expect("SO_BINDTOIFINDEX");
-        let prove = |interface| prove_listener(listener.as_fd(), local, own_namespace(), interface);
-        assert!(prove(1).is_ok());
-        assert_eq!(prove(2), Err(Refusal::OtherInterface));
+        let prove = |interfaces: &[u32]| {
+            prove_listener(listener.as_fd(), local, own_namespace(), interfaces)
+        };
+        assert!(prove(&[1]).is_ok());
+        assert_eq!(prove(&[2]), Err(Refusal::OtherInterface));
+        assert_eq!(prove(&[2, 3]), Err(Refusal::OtherInterface));
+        assert_eq!(prove(&[2, 1]), Err(Refusal::OneOfSeveral));
     }
 
     #[test]
@@ -320,7 +337,7 @@ mod tests {
         };
         let proves = |socket: &std::os::fd::OwnedFd, ip: &str, port| {
             let wanted = SocketAddr::new(ip.parse().expect("an address"), port);
-            prove_bound(socket.as_fd(), wanted, own_namespace(), 1).is_ok()
+            prove_bound(socket.as_fd(), wanted, own_namespace(), &[1]).is_ok()
         };
         let (v4, port) = bind("127.0.0.1:0", false);
         assert!(proves(&v4, "127.0.0.1", port));
@@ -340,7 +357,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
         let own = stream.local_addr().expect("bound");
-        let proof = prove_bound(stream.as_fd(), own, own_namespace(), 1);
+        let proof = prove_bound(stream.as_fd(), own, own_namespace(), &[1]);
         assert_eq!(proof, Err(Refusal::Connected));
     }
 
@@ -351,17 +368,17 @@ mod tests {
         let stream = TcpStream::connect(local).expect("connects");
         let own = stream.local_addr().expect("bound");
         assert_eq!(
-            prove_listener(stream.as_fd(), own, own_namespace(), 1),
+            prove_listener(stream.as_fd(), own, own_namespace(), &[1]),
             Err(Refusal::NotListening)
         );
         let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         assert_eq!(
-            prove_listener(udp.as_fd(), local, own_namespace(), 1),
+            prove_listener(udp.as_fd(), local, own_namespace(), &[1]),
             Err(Refusal::NotTcp)
         );
         let file = std::fs::File::open("/dev/null").expect("readable");
         assert_eq!(
-            prove_listener(file.as_fd(), local, own_namespace(), 1),
+            prove_listener(file.as_fd(), local, own_namespace(), &[1]),
             Err(Refusal::Unusable(Errno::NOTSOCK))
         );
     }

@@ -55,7 +55,8 @@ impl Desk {
                     page.next = page.next.filter(|next| *next < FIRST_PAIR);
                 }
                 page.next = self.place_among_all(from, page.next);
-                for row in page.rows.into_iter().map(super::facts::row) {
+                for row in page.rows {
+                    let row = super::facts::row(row, &self.facts.interface);
                     if filter.wants(&row) {
                         let placed = match row.peer {
                             Some(_) => None,
@@ -323,10 +324,13 @@ impl Desk {
         {
             tracing::warn!(%error, "a session's process cannot be polled");
         }
+        let speaks = self.control.client(slot).map_or(0, |client| client.version);
+        let (interface, others) = self.facts.told_of(speaks);
         let reply = Reply::Attached {
             session: number,
             engine: self.facts.name.clone(),
-            interface: self.facts.index,
+            interface,
+            others,
             local: self.facts.local,
             version,
         };

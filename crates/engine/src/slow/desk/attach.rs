@@ -167,7 +167,7 @@ mod tests {
         (config.limits.sessions, config.limits.sessions_per_user) = (16, 16);
         let control = Control::without_socket(&config.limits).expect("descriptors");
         let (to_fast, _to_slow) = exchange::pair(&config.limits).expect("descriptors");
-        let mut desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+        let mut desk = Desk::new(Facts::new(&config, [1], 0), control, to_fast).expect("polled");
         desk.sessions.insert(1000, 13);
         assert_eq!(desk.has_place(1001), Ok(()));
         desk.sessions.insert(1000, 14);

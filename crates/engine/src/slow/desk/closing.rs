@@ -334,7 +334,7 @@ mod tests {
         let config = Config::default();
         let control = Control::without_socket(&config.limits).expect("descriptors");
         let (to_fast, _to_slow) = exchange::pair(&config.limits).expect("descriptors");
-        let mut desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+        let mut desk = Desk::new(Facts::new(&config, [1], 0), control, to_fast).expect("polled");
         let name = format!("outboard-fetched-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, [7; 10_000]).expect("written");
@@ -369,7 +369,7 @@ mod tests {
         let config = Config::default();
         let control = Control::without_socket(&config.limits).expect("descriptors");
         let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
-        let mut desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+        let mut desk = Desk::new(Facts::new(&config, [1], 0), control, to_fast).expect("polled");
         let mut dial = || {
             let (ours, theirs) = Channel::pair().expect("descriptors");
             desk.add_client(theirs.into_socket()).expect("room");

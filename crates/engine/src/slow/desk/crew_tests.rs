@@ -21,6 +21,7 @@ use crate::config::Changes;
 use crate::exchange::{self, Ask, FIRST_PAIR, Inherited, Listening, SessionKey, ToSlow, Told};
 use crate::fast::connections::SessionId;
 use crate::fast::session::Session;
+use crate::network::NicId;
 use crate::slow::control::{Chosen, Proof};
 
 mod tickets;
@@ -62,7 +63,7 @@ impl Two {
         let namespace = std::net::UdpSocket::bind("127.0.0.1:0")
             .and_then(netdev::syscalls::netns_cookie)
             .expect("loopback");
-        let facts = Facts::new(&config, 1, namespace);
+        let facts = Facts::new(&config, [1], namespace);
         let desk = Desk::of_workers(facts, control, to_fast).expect("polled");
         let desk = desk.asking(Box::new(Nothing));
         let desk = desk.placing(config.placements(), Some(Box::new(Nothing)));
@@ -487,7 +488,8 @@ fn what_concerns_all_is_asked_of_all_and_added_up() {
         snapshot.device.received_frames = frames;
         let listening = (local(80), 100 + core as u32, tcp::ListenerCounts::default());
         snapshot.listening.push(listening);
-        let other = (worker as u32, netdev::Counters::default());
+        let queue = (NicId::default(), worker as u32);
+        let other = (queue, netdev::Counters::default());
         snapshot.queues.push(other);
         two.answers(worker, client, Ok(Told::Stats(snapshot)));
     }

@@ -4,6 +4,7 @@ use queue_pair::control::{Encoded, Explanation, Reply, SocketRow};
 use tcp::State;
 
 use super::Desk;
+use crate::config::Interfaces;
 use crate::exchange::{Listening, Row, RowKind};
 use crate::fast::session::conn_ref;
 use crate::stats::{conn_info, pair_info, state_name};
@@ -118,8 +119,8 @@ fn owes_fin(state: State) -> bool {
     matches!(state, State::FinWait1 | State::Closing | State::LastAck)
 }
 
-/// A socket as people see it.
-pub(super) fn row(row: Row) -> SocketRow {
+/// A socket as people see it, of an engine on these interfaces.
+pub(super) fn row(row: Row, interfaces: &Interfaces) -> SocketRow {
     let (session, pid, program) = match row.owner {
         Some((number, pid, program)) => (Some(number), Some(pid), program.as_ref().to_owned()),
         None => (None, None, String::new()),
@@ -147,10 +148,12 @@ pub(super) fn row(row: Row) -> SocketRow {
             cores,
             profile,
             placed: None,
+            interface: None,
         },
         RowKind::Connection {
             conn,
             within,
+            nic,
             info,
             age,
         } => SocketRow {
@@ -169,6 +172,7 @@ pub(super) fn row(row: Row) -> SocketRow {
             cores,
             profile,
             placed: None,
+            interface: nic.map(|nic| interfaces.name(nic.index()).to_owned()),
         },
         RowKind::Pair { within, info } => SocketRow {
             both_families: false,
@@ -186,6 +190,7 @@ pub(super) fn row(row: Row) -> SocketRow {
             cores,
             profile,
             placed: None,
+            interface: None,
         },
     }
 }

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::Desk;
 use super::readers::Readers;
+use crate::config::Interfaces;
 use crate::exchange::{ClientKey, LISTENERS, Snapshot};
 use crate::fast::session::SessionCounters;
 use crate::slow::kernel::privileges::Rights;
@@ -115,7 +116,8 @@ impl Desk {
 
     fn metrics(&self, of: &Snapshot) -> Vec<Metric> {
         let chains = self.netfilter_chains().len() as u64;
-        let mut all = metrics(of, &self.counters, chains, self.rights.as_ref());
+        let names = &self.facts.interface;
+        let mut all = metrics(of, names, (&self.counters, chains), self.rights.as_ref());
         let placed: Vec<_> = self.all_placed().take(LISTENERS).collect();
         all.extend(of_placed(&placed));
         all.extend(of_readers(self.readers));
@@ -181,7 +183,12 @@ fn of_readers(readers: Readers) -> Vec<Metric> {
 
 /// Every counter and gauge: of the fast half, what the slow half has refused, how many of the kernel's
 /// chains nothing of it passes, and what the engine may do.
-fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Rights>) -> Vec<Metric> {
+fn metrics(
+    of: &Snapshot,
+    names: &Interfaces,
+    (refused, chains): (&Counters, u64),
+    rights: Option<&Rights>,
+) -> Vec<Metric> {
     let mut metrics = Metrics::default();
     let mut counters = of.worker.clone();
     counters.add_drops(refused);
@@ -189,7 +196,7 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
     metrics.tcp(&of.tcp);
     for (name, value) in of.device.iter() {
         let help = "Counts of the device";
-        metrics.of_device("device", help, ("count", name), value);
+        metrics.of_device("device", help, &[("count", name)], value);
     }
     let of_queues: [(_, _, CountOfQueue); 2] = [
         ("queue_frames", "Frames received by a receive queue", |c| {
@@ -202,9 +209,13 @@ fn metrics(of: &Snapshot, refused: &Counters, chains: u64, rights: Option<&Right
         ),
     ];
     for (name, help, count) in of_queues {
-        for (queue, counters) in &of.queues {
+        for ((nic, queue), counters) in &of.queues {
             let queue = queue.to_string();
-            metrics.of_device(name, help, ("queue", queue.as_str()), count(counters));
+            let mut labels = vec![("queue", queue.as_str())];
+            if names.are_several() {
+                labels.push(("interface", names.name(nic.index())));
+            }
+            metrics.of_device(name, help, &labels, count(counters));
         }
     }
     for (reason, count) in &of.steering {

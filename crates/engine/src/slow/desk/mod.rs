@@ -39,10 +39,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use queue_pair::Versions;
-use queue_pair::control::ChannelError;
+use queue_pair::control::{ChannelError, Reply};
 use rustix::time::Timespec;
 
-use crate::config::{Config, Limits, Reload};
+use crate::config::{Config, Interfaces, Limits, Reload};
 use crate::exchange::{ClientKey, Ended, Order, Tale, ToFast, WorkerId};
 use crate::fast::memory::OpenFile;
 use crate::fast::session::{EndReason, Session};
@@ -81,10 +81,10 @@ const RESUME: Duration = Duration::from_secs(1);
 pub struct Facts {
     /// What programs call it.
     pub name: String,
-    /// The name of the interface that it works on.
-    pub interface: String,
-    /// The index of that.
-    pub index: u32,
+    /// The names of the interfaces that it works on.
+    pub interface: Interfaces,
+    /// The indices of those.
+    pub indices: Vec<u32>,
     /// The cookie of the network namespace that it is in.
     pub namespace: u64,
     /// It is the wire between programs on this machine.
@@ -96,17 +96,27 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Of an engine with this configuration, on the interface with this index, in the network namespace
+    /// Of an engine with this configuration, on the interfaces with these indices, in the network namespace
     /// with this cookie.
-    pub fn new(config: &Config, index: u32, namespace: u64) -> Self {
+    pub fn new(config: &Config, indices: impl IntoIterator<Item = u32>, namespace: u64) -> Self {
         Self {
             name: config.name.clone(),
             interface: config.interface.clone(),
-            index,
+            indices: indices.into_iter().collect(),
             namespace,
             local: config.local,
             limits: config.limits.clone(),
             versions: Versions::SPOKEN,
+        }
+    }
+
+    /// The index of the first interface, and those of the others as far as a program is told of them: one that speaks
+    /// an earlier version knows of one, and leaves what goes by others to the kernel.
+    fn told_of(&self, version: u32) -> (u32, Vec<u32>) {
+        let (first, others) = self.indices.split_first().unwrap_or((&0, &[]));
+        match version {
+            Reply::SEVERAL_INTERFACES_SINCE.. => (*first, others.to_vec()),
+            _ => (*first, Vec::new()),
         }
     }
 }

@@ -46,12 +46,13 @@ impl Netfilter {
     }
 
     /// What they say of a listener.
-    fn of_listener(&self, interface: &Interface, local: SocketAddr) -> Access {
+    fn of_listener(&self, interfaces: &[Interface], local: SocketAddr) -> Access {
         match &self.followed {
             Some(followed) if !self.silent => {
-                followed
-                    .rules()
-                    .listener(interface, followed.addresses(), local)
+                let (rules, own) = (followed.rules(), followed.addresses());
+                of_all(interfaces, |interface| {
+                    rules.listener(interface, &own, local)
+                })
             }
             _ => Err(SILENT.to_owned()),
         }
@@ -61,7 +62,7 @@ impl Netfilter {
     /// the kernel does not say which rules there are, those hold that it said last.
     fn cuts(
         &self,
-        interface: &Interface,
+        interfaces: &[Interface],
         asked: impl Fn((IpAddr, u16)) -> bool,
         listeners: &HashMap<(IpAddr, u16), Access>,
     ) -> HashMap<(IpAddr, u16), Cut> {
@@ -70,34 +71,57 @@ impl Netfilter {
             return cuts;
         };
         for local in listeners.keys().copied().filter(|local| asked(*local)) {
-            let own = followed.addresses().iter();
-            for own in own.filter(|own| policy::covers(local.0, **own)) {
-                let cut = followed.rules().cut(interface, *own, Some(local.1));
-                cuts.extend(cut.map(|cut| ((*own, local.1), cut)));
+            let own = followed.owned();
+            for (place, own) in own.filter(|(_, own)| policy::covers(local.0, *own)) {
+                let cut = interfaces.get(place).and_then(|interface| {
+                    let rules = followed.rules();
+                    rules.cut(interface, own, Some(local.1))
+                });
+                cuts.extend(cut.map(|cut| ((own, local.1), cut)));
             }
         }
         cuts
     }
 
     /// The same of connections that programs have opened.
-    fn cuts_of_connections(&self, interface: &Interface) -> HashMap<(IpAddr, u16), Cut> {
+    fn cuts_of_connections(&self, interfaces: &[Interface]) -> HashMap<(IpAddr, u16), Cut> {
         let Some(followed) = &self.followed else {
             return HashMap::new();
         };
-        let own = followed.addresses().iter();
-        let cuts =
-            own.filter_map(|own| Some(((*own, 0), followed.rules().cut(interface, *own, None)?)));
+        let cuts = followed.owned().filter_map(|(place, own)| {
+            let interface = interfaces.get(place)?;
+            Some(((own, 0), followed.rules().cut(interface, own, None)?))
+        });
         cuts.collect()
     }
 
-    fn of_connections(&self, interface: &Interface) -> Access {
+    fn of_connections(&self, interfaces: &[Interface]) -> Access {
         match &self.followed {
-            Some(followed) if !self.silent => followed
-                .rules()
-                .connections(interface, followed.addresses()),
+            Some(followed) if !self.silent => {
+                let (rules, own) = (followed.rules(), followed.addresses());
+                of_all(interfaces, |interface| rules.connections(interface, &own))
+            }
             _ => Err(SILENT.to_owned()),
         }
     }
+}
+
+/// What holds by whichever interface a packet comes and goes. What the rules say of one alone only the kernel can
+/// follow: here nobody asks for each packet by which it came.
+fn of_all(interfaces: &[Interface], of: impl Fn(&Interface) -> Access) -> Access {
+    let Some((first, others)) = interfaces.split_first() else {
+        return Err(SILENT.to_owned());
+    };
+    let access = of(first)?;
+    for other in others {
+        if of(other)? != access {
+            let (one, other) = (&first.name, &other.name);
+            return Err(format!(
+                "the rules refuse other peers by {one} than by {other}"
+            ));
+        }
+    }
+    Ok(access)
 }
 
 impl Desk {
@@ -116,9 +140,11 @@ impl Desk {
         }
         self.netfilter.follows = follows;
         if follows {
-            let followed = Followed::of_interface(self.facts.index).and_then(|followed| {
+            let followed = Followed::of_interfaces(&self.facts.indices).and_then(|followed| {
                 let poller = &mut self.control.poller;
-                poller.add(followed.as_fd(), Source::Netfilter)?;
+                for fd in followed.fds() {
+                    poller.add(fd, Source::Netfilter)?;
+                }
                 Ok(followed)
             });
             match followed {
@@ -183,34 +209,37 @@ impl Desk {
                 listens || past <= PAST
             });
         }
-        let interface = Interface {
-            index: self.facts.index,
-            name: self.facts.interface.clone(),
-        };
+        let named = self.facts.indices.iter().zip(self.facts.interface.names());
+        let interfaces = named.map(|(index, name)| Interface {
+            index: *index,
+            name: name.clone(),
+            has_others: self.facts.indices.len() > 1,
+        });
+        let interfaces: Vec<Interface> = interfaces.collect();
         let of = &self.netfilter;
         let listeners = asked.into_iter().map(|local| {
             let of_known = of.policy.listeners.get(&local).filter(|_| new.is_some());
             let access = of_known.cloned();
             (
                 local,
-                access.unwrap_or_else(|| of.of_listener(&interface, local.into())),
+                access.unwrap_or_else(|| of.of_listener(&interfaces, local.into())),
             )
         });
         let listeners: HashMap<_, _> = listeners.collect();
         let connections = match &of.policy.connections {
             Some(access) if new.is_some() => access.clone(),
-            _ => of.of_connections(&interface),
+            _ => of.of_connections(&interfaces),
         };
         let rules = of.followed.as_ref().map(Followed::rules);
         let mut cuts = of.cuts(
-            &interface,
+            &interfaces,
             |local| new.is_none_or(|new| new == local),
             &listeners,
         );
         if new.is_some() {
             cuts.extend(of.policy.cuts.clone());
         } else {
-            cuts.extend(of.cuts_of_connections(&interface));
+            cuts.extend(of.cuts_of_connections(&interfaces));
         }
         let policy = Policy {
             listeners,

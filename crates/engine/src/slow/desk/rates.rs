@@ -214,7 +214,7 @@ mod tests {
         config.limits.requests_per_second = 1;
         let control = Control::without_socket(&config.limits).expect("descriptors");
         let (to_fast, _to_slow) = exchange::pair(&config.limits).expect("descriptors");
-        let mut desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+        let mut desk = Desk::new(Facts::new(&config, [1], 0), control, to_fast).expect("polled");
         let mut hosts: Vec<Channel> = Vec::new();
         for uid in [USER, USER, USER + 1, ROOT] {
             let flags = SocketFlags::CLOEXEC;

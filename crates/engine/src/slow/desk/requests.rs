@@ -216,9 +216,9 @@ impl Desk {
             }
             Request::Bound { local } => {
                 self.session_of(slot)?;
-                let (namespace, index) = (self.facts.namespace, self.facts.index);
+                let namespace = self.facts.namespace;
                 if let Some(shown) = fds.last() {
-                    prove_bound(shown.as_fd(), local, namespace, index)
+                    prove_bound(shown.as_fd(), local, namespace, &self.facts.indices)
                         .map_err(|refusal| (refusal.errno(), refusal.to_string()))?;
                 }
                 let Some(socket) = fds.pop() else {
@@ -389,7 +389,7 @@ impl Desk {
                     return refuse(Errno::INVAL, "send the end of a stream socket along");
                 };
                 let uid = self.control.client(slot).map_or(0, |client| client.uid);
-                let capture = Capture::new(filter, socket, &self.facts.interface, uid);
+                let capture = Capture::new(filter, socket, self.facts.interface.names(), uid);
                 (Ask::Capture(Box::new(capture)), Pending::Facts)
             }
             Request::Trace { sends } => {
@@ -436,7 +436,7 @@ impl Desk {
                 let Some(program) = fds.pop() else {
                     return refuse(Errno::INVAL, "send the program along");
                 };
-                if interface != self.facts.index {
+                if !self.facts.indices.contains(&interface) {
                     let own = &self.facts.interface;
                     return refuse(Errno::INVAL, format!("this engine works on {own}"));
                 }
@@ -569,8 +569,8 @@ impl Desk {
         let Some(shown) = fds.last() else {
             return refuse(Errno::INVAL, "show the kernel's listening socket");
         };
-        let (namespace, index) = (self.facts.namespace, self.facts.index);
-        prove_listener(shown.as_fd(), addr, namespace, index)
+        let namespace = self.facts.namespace;
+        prove_listener(shown.as_fd(), addr, namespace, &self.facts.indices)
             .map_err(|refusal| (refusal.errno(), refusal.to_string()))
     }
 

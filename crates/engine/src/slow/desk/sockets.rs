@@ -262,7 +262,7 @@ mod tests {
         let config = Config::default();
         let control = Control::without_socket(&config.limits).expect("descriptors");
         let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
-        let desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+        let desk = Desk::new(Facts::new(&config, [1], 0), control, to_fast).expect("polled");
         let stated = Stated::default();
         (desk.asking(Box::new(stated.clone())), to_slow, stated)
     }

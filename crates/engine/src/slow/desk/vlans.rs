@@ -45,8 +45,8 @@ impl Tags for Interface {
 /// Whether frames of VLANs look like those of none.
 #[derive(Debug, Default)]
 pub(super) struct Vlans {
-    watched: Option<(VlanWatch, Interface)>,
-    state: State,
+    /// Of each interface.
+    watched: Vec<(VlanWatch, Interface, State)>,
 }
 
 #[derive(Debug, Default)]
@@ -119,14 +119,16 @@ impl State {
 impl Vlans {
     /// The engine ends.
     pub(super) fn give_back(&mut self) {
-        if let Some((_, interface)) = &self.watched {
-            self.state.give_back(&interface.name, interface);
+        for (_, interface, state) in &mut self.watched {
+            state.give_back(&interface.name, interface);
         }
     }
 
     /// What it means for who asks about a process that has anything offloaded.
     pub(super) fn explain(&self) -> Option<Explanation> {
-        let names = self.state.hidden.join(", ");
+        let hidden = self.watched.iter().flat_map(|(.., state)| &state.hidden);
+        let names: Vec<&str> = hidden.map(String::as_str).collect();
+        let names = names.join(", ");
         (!names.is_empty()).then(|| Explanation {
             fd: Explanation::NO_DESCRIPTOR,
             kind: "vlan".to_owned(),
@@ -137,32 +139,34 @@ impl Vlans {
 }
 
 impl Desk {
-    /// Looks after the tags of VLANs on the engine's interface.
+    /// Looks after the tags of VLANs on the engine's interfaces.
     #[must_use]
-    pub fn watching_vlans(mut self, interface: Interface) -> Self {
-        let watched = VlanWatch::of_interface(interface.index).and_then(|watch| {
-            let poller = &self.control.poller;
-            poller.add(watch.as_fd(), Source::Interfaces)?;
-            Ok(watch)
-        });
-        match watched {
-            Ok(watch) => {
-                // One may have come since the start looked.
-                self.vlans.state.look(&interface.name, &interface);
-                self.vlans.watched = Some((watch, interface));
+    pub fn watching_vlans(mut self, interfaces: Vec<Interface>) -> Self {
+        for interface in interfaces {
+            let watched = VlanWatch::of_interface(interface.index).and_then(|watch| {
+                let poller = &self.control.poller;
+                poller.add(watch.as_fd(), Source::Interfaces)?;
+                Ok(watch)
+            });
+            match watched {
+                Ok(watch) => {
+                    let mut state = State::default();
+                    // One may have come since the start looked.
+                    state.look(&interface.name, &interface);
+                    self.vlans.watched.push((watch, interface, state));
+                }
+                Err(error) => tracing::warn!(%error, "the kernel does not tell of VLAN devices"),
             }
-            Err(error) => tracing::warn!(%error, "the kernel does not tell of VLAN devices"),
         }
         self
     }
 
     /// The kernel has announced something of interfaces.
     pub(super) fn interfaces_changed(&mut self) {
-        let Vlans { watched, state } = &mut self.vlans;
-        if let Some((watch, interface)) = watched
-            && watch.update().unwrap_or(true)
-        {
-            state.look(&interface.name, interface);
+        for (watch, interface, state) in &mut self.vlans.watched {
+            if watch.update().unwrap_or(true) {
+                state.look(&interface.name, interface);
+            }
         }
     }
 }

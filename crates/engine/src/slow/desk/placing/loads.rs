@@ -10,14 +10,19 @@ pub trait ReadLoads: Send {
     fn of_slot(&mut self, slot: u16, local: SocketAddr) -> Option<Load>;
 }
 
-impl ReadLoads for Loads {
+/// By each of several interfaces.
+impl ReadLoads for Vec<Loads> {
     fn of_slot(&mut self, slot: u16, local: SocketAddr) -> Option<Load> {
-        match Loads::of_slot(self, slot) {
-            Ok(load) => Some(load),
-            Err(error) => {
-                tracing::warn!(%local, slot, %error, "what comes to a listener cannot be read");
-                None
+        let mut all = Load::default();
+        for loads in self {
+            match loads.of_slot(slot) {
+                Ok(load) => all += load,
+                Err(error) => {
+                    tracing::warn!(%local, slot, %error, "what comes to a listener cannot be read");
+                    return None;
+                }
             }
         }
+        Some(all)
     }
 }

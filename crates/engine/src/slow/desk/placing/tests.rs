@@ -41,7 +41,7 @@ fn desk(settings: &str) -> (Desk, ToSlow, Stated) {
     let config = Config::parse("x", settings).expect("valid");
     let control = Control::without_socket(&config.limits).expect("descriptors");
     let (to_fast, to_slow) = exchange::pair(&config.limits).expect("descriptors");
-    let desk = Desk::new(Facts::new(&config, 1, 0), control, to_fast).expect("polled");
+    let desk = Desk::new(Facts::new(&config, [1], 0), control, to_fast).expect("polled");
     let loads = Stated::default();
     let reader = Box::new(loads.clone());
     (

@@ -88,18 +88,20 @@ pub fn rules_in_the_way() -> Vec<String> {
 /// The rules of nf_tables and the addresses to which they are applied, as they change.
 #[derive(Debug)]
 pub struct Followed {
-    addresses: Addresses,
+    /// Of each interface, in their order.
+    addresses: Vec<Addresses>,
     rules: Ruleset,
 }
 
 impl Followed {
-    /// Those of now, with the addresses of an interface.
+    /// Those of now, with the addresses of the interfaces with these indices.
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn of_interface(index: u32) -> rustix::io::Result<Self> {
+    pub fn of_interfaces(indices: &[u32]) -> rustix::io::Result<Self> {
+        let each = indices.iter().copied().map(Addresses::of_interface);
         Ok(Self {
-            addresses: Addresses::of_interface(index)?,
+            addresses: each.collect::<rustix::io::Result<_>>()?,
             rules: read::ruleset()?,
         })
     }
@@ -109,7 +111,9 @@ impl Followed {
     /// # Errors
     /// The kernel does not answer.
     pub fn update(&mut self) -> rustix::io::Result<()> {
-        self.addresses.update_and_ask()?;
+        for addresses in &mut self.addresses {
+            addresses.update_and_ask()?;
+        }
         self.rules = read::ruleset()?;
         Ok(())
     }
@@ -119,16 +123,20 @@ impl Followed {
         &self.rules
     }
 
-    /// The interface's own addresses.
-    pub fn addresses(&self) -> &[std::net::IpAddr] {
-        self.addresses.list()
+    /// The interfaces' own addresses.
+    pub fn addresses(&self) -> Vec<std::net::IpAddr> {
+        self.owned().map(|(_, address)| address).collect()
     }
-}
 
-impl AsFd for Followed {
+    /// The same, with the places of their interfaces.
+    pub fn owned(&self) -> impl Iterator<Item = (usize, std::net::IpAddr)> {
+        let each = self.addresses.iter().enumerate();
+        each.flat_map(|(place, of)| of.list().iter().map(move |address| (place, *address)))
+    }
+
     /// Readable when the addresses have changed.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.addresses.as_fd()
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.addresses.iter().map(AsFd::as_fd)
     }
 }
 

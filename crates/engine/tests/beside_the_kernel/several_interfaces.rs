@@ -1,0 +1,418 @@
+//! One engine on two interfaces, as a proxy between two networks has it.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::beside::{Engine, Host, LIMIT, connect, ip, listener, on, read};
+use engine::config::{Config, Interfaces};
+use lab::{Side, World};
+use queue_pair::control::{Channel, Fds, Metric, Reply, Request, VERSION};
+use queue_pair::{ConnRef, ConnectBlock};
+
+/// The second pair of interfaces, in the order of their sides.
+const SECOND: [&str; 2] = ["server1", "client1"];
+/// Their addresses.
+const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 78, 0, 1), Ipv4Addr::new(10, 78, 0, 2)];
+/// Bytes of a transfer: some hundred segments.
+const MUCH: usize = 200_000;
+
+/// Two namespaces with two links between them.
+fn two_links() -> World {
+    two_links_with([1, 1])
+}
+
+/// The same with so many queues at each end of each.
+fn two_links_with(queues: [u32; 2]) -> World {
+    let world = World::with_queues(queues[0]).expect("namespaces");
+    let [server, client] = SECOND;
+    let there = world.name(Side::Client);
+    let each = format!("numrxqueues {0} numtxqueues {0}", queues[1]);
+    let peer = format!("peer name {client} netns {there} {each}");
+    ip(
+        &world,
+        Side::Server,
+        &format!("link add name {server} {each} type veth {peer}"),
+    );
+    for (side, interface, address) in [
+        (Side::Server, server, ADDRESSES[0]),
+        (Side::Client, client, ADDRESSES[1]),
+    ] {
+        ip(
+            &world,
+            side,
+            &format!("address add {address}/24 dev {interface}"),
+        );
+        ip(&world, side, &format!("link set dev {interface} up"));
+        // What comes by the one and goes by the other is no lie here.
+        for of in ["all", side.interface(), interface] {
+            let name = format!("net.ipv4.conf.{of}.rp_filter");
+            world.sysctl(side, &name, "0").expect("set");
+        }
+    }
+    world
+}
+
+fn both(config: &mut Config) {
+    config.interface = Interfaces::of([Side::Server.interface(), SECOND[0]]);
+}
+
+/// Connects to the listener by the second link.
+fn second(address: SocketAddr) -> SocketAddr {
+    SocketAddr::from((ADDRESSES[0], address.port()))
+}
+
+/// A client by each link, and their connections in the engine.
+fn clients(world: &World, host: &mut Host, address: SocketAddr) -> [(TcpStream, ConnRef); 2] {
+    [address, second(address)].map(|to| {
+        host.completions.clear();
+        let mut client = connect(world, to);
+        client.write_all(b"first").expect("sent");
+        let conn = host.accepted();
+        assert_eq!(host.receive(conn), b"first");
+        (client, conn)
+    })
+}
+
+/// Both directions work; so many bytes have come before.
+fn exchange(host: &mut Host, conn: ConnRef, client: &mut TcpStream, before: u64) {
+    host.completions.clear();
+    client.write_all(b"still").expect("sent");
+    assert_eq!(host.receive(conn), b"still");
+    host.send(conn, b"there", before + 5);
+    assert_eq!(read(client, 5), b"there");
+}
+
+/// Frames that came to an interface.
+fn came_to(metrics: &[Metric], interface: &str) -> f64 {
+    let of = metrics.iter().filter(|metric| {
+        let labels = &metric.labels;
+        metric.name == "queue_frames" && labels.iter().any(|(_, value)| value == interface)
+    });
+    of.map(|metric| metric.value).sum()
+}
+
+fn dropped(engine: &Engine, reason: &str) -> f64 {
+    let metrics = engine.metrics();
+    let of = metrics.iter().filter(|metric| {
+        let mut labels = metric.labels.iter();
+        labels.any(|(_, value)| value == reason)
+    });
+    of.map(|metric| metric.value).sum()
+}
+
+#[test]
+fn a_server_has_clients_on_both() {
+    if lab::skip_without_root("a_server_has_clients_on_both") {
+        return;
+    }
+    let world = two_links();
+    let engine = Engine::start(&world, both);
+    let mut host = engine.attach(&world);
+    let (kernel, address) = listener(&world);
+    host.listen(&kernel);
+    for (mut client, conn) in clients(&world, &mut host, address) {
+        exchange(&mut host, conn, &mut client, 5);
+        host.send(conn, &vec![7; MUCH], 10);
+        assert_eq!(read(&mut client, MUCH), vec![7; MUCH]);
+    }
+    let metrics = engine.metrics();
+    for interface in [Side::Server.interface(), SECOND[0]] {
+        assert!(came_to(&metrics, interface) > 0.0, "{interface}");
+    }
+    assert_eq!(engine.metric("mtu"), 1500.0);
+}
+
+#[test]
+fn a_connection_leaves_by_the_interface_that_its_route_names() {
+    if lab::skip_without_root("a_connection_leaves_by_the_interface_that_its_route_names") {
+        return;
+    }
+    let world = two_links();
+    let engine = Engine::start(&world, both);
+    let mut host = engine.attach(&world);
+    // Beyond a router on the second link.
+    let beyond = Ipv4Addr::new(10, 99, 0, 2);
+    ip(
+        &world,
+        Side::Client,
+        &format!("address add {beyond}/32 dev lo"),
+    );
+    let route = format!("route add {beyond}/32 via {}", ADDRESSES[1]);
+    ip(&world, Side::Server, &route);
+    let ways = [
+        (Side::Client.ipv4(), Side::Server.ipv4()),
+        (ADDRESSES[1], ADDRESSES[0]),
+        (beyond, ADDRESSES[0]),
+    ];
+    for (token, (to, from)) in ways.into_iter().enumerate() {
+        let target = on(&world, Side::Client, || {
+            TcpListener::bind((to, 0)).expect("a port")
+        });
+        let block = ConnectBlock::new(target.local_addr().expect("bound"));
+        let conn = host.open(&block, token as u64).expect("it opens");
+        let (mut peer, who) = target.accept().expect("it has come");
+        assert_eq!(who.ip(), IpAddr::from(from));
+        exchange(&mut host, conn, &mut peer, 0);
+    }
+}
+
+#[test]
+fn segments_that_come_by_the_other_interface_reach_their_connection() {
+    if lab::skip_without_root("segments_that_come_by_the_other_interface") {
+        return;
+    }
+    let world = two_links();
+    let engine = Engine::start(&world, both);
+    let mut host = engine.attach(&world);
+    let (kernel, address) = listener(&world);
+    host.listen(&kernel);
+    let [(mut client, conn), _] = clients(&world, &mut host, address);
+    let route = format!(
+        "route replace {} dev {} src {}",
+        Side::Server.ipv4(),
+        SECOND[1],
+        Side::Client.ipv4()
+    );
+    ip(&world, Side::Client, &route);
+    let before = came_to(&engine.metrics(), SECOND[0]);
+    exchange(&mut host, conn, &mut client, 5);
+    assert!(came_to(&engine.metrics(), SECOND[0]) > before);
+    // And so does one that begins like that.
+    host.completions.clear();
+    let mut new = connect(&world, address);
+    new.write_all(b"first").expect("sent");
+    let conn = host.accepted();
+    assert_eq!(host.receive(conn), b"first");
+    exchange(&mut host, conn, &mut new, 5);
+}
+
+#[test]
+fn a_link_that_is_down_stops_its_own_connections_alone() {
+    if lab::skip_without_root("a_link_that_is_down_stops_its_own_connections_alone") {
+        return;
+    }
+    let world = two_links();
+    let engine = Engine::start(&world, both);
+    let mut host = engine.attach(&world);
+    let (kernel, address) = listener(&world);
+    host.listen(&kernel);
+    let [(mut first, on_first), (mut second, on_second)] = clients(&world, &mut host, address);
+    let client = Side::Client.interface();
+    ip(&world, Side::Client, &format!("link set dev {client} down"));
+    host.send(on_first, &vec![7; MUCH], 5);
+    let begin = Instant::now();
+    while dropped(&engine, "link_down") == 0.0 {
+        assert!(begin.elapsed() < LIMIT, "what it is sent goes nowhere");
+    }
+    for turn in 0..20 {
+        exchange(&mut host, on_second, &mut second, 5 + turn * 5);
+    }
+    host.send(on_second, &vec![8; MUCH], 105);
+    assert_eq!(read(&mut second, MUCH), vec![8; MUCH]);
+    ip(&world, Side::Client, &format!("link set dev {client} up"));
+    assert_eq!(read(&mut first, 5).len(), 5, "it goes on");
+}
+
+#[test]
+fn packets_fit_the_narrowest_of_both() {
+    if lab::skip_without_root("packets_fit_the_narrowest_of_both") {
+        return;
+    }
+    let world = two_links();
+    let engine = Engine::start(&world, both);
+    for (mtu, usable) in [(1200, 1200.0), (1400, 1400.0)] {
+        let narrow = format!("link set dev {} mtu {mtu}", SECOND[0]);
+        ip(&world, Side::Server, &narrow);
+        let begin = Instant::now();
+        while engine.metric("mtu") != usable {
+            assert!(begin.elapsed() < LIMIT, "the engine hears of it");
+        }
+    }
+}
+
+#[test]
+fn a_listener_that_is_bound_to_one_of_them_is_the_kernels() {
+    if lab::skip_without_root("a_listener_that_is_bound_to_one_of_them_is_the_kernels") {
+        return;
+    }
+    let world = two_links();
+    let engine = Engine::start(&world, both);
+    let mut host = engine.attach(&world);
+    let (kernel, _) = listener(&world);
+    let index = on(&world, Side::Server, || {
+        netdev::Interface::find(SECOND[0])
+            .expect("it is there")
+            .index
+    });
+    let (socket, bind_to_index) = (1, 62);
+    let value = index.to_ne_bytes();
+    netdev::syscalls::set_socket_option_bytes(kernel.as_fd(), socket, bind_to_index, &value)
+        .expect("SO_BINDTOIFINDEX");
+    let reply = host.asks_to_listen(&kernel);
+    let Reply::Error { errno, message } = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(errno, libc::EXDEV);
+    assert!(message.contains("the engine has several"), "{message}");
+}
+
+/// Here nobody asks for each packet by which interface it came.
+#[test]
+fn what_the_rules_do_not_say_alike_of_both_is_the_kernels() {
+    if lab::skip_without(
+        "what_the_rules_do_not_say_alike_of_both_is_the_kernels",
+        &["nft"],
+    ) {
+        return;
+    }
+    let world = two_links();
+    let nft = |rule: &str| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", world.name(Side::Server), "nft", rule]);
+        assert!(command.status().expect("it runs").success(), "{rule}");
+    };
+    nft("add table ip t");
+    nft("add chain ip t c { type filter hook input priority 0; }");
+    let engine = Engine::start(&world, |config| {
+        both(config);
+        config.ignore_netfilter = false;
+    });
+    let mut host = engine.attach(&world);
+    let (kernel, address) = listener(&world);
+    kernel.set_nonblocking(true).expect("a socket");
+    host.listen(&kernel);
+    clients(&world, &mut host, address);
+    // Of nobody who is there, but who knows.
+    let refused = format!("iifname {} ip saddr 192.0.2.1 drop", SECOND[0]);
+    nft(&format!("add rule ip t c {refused}"));
+    let begin = Instant::now();
+    loop {
+        let _client = connect(&world, second(address));
+        if kernel.accept().is_ok() {
+            break;
+        }
+        assert!(begin.elapsed() < LIMIT, "new connections are the kernel's");
+    }
+    // As soon as they say the same the engine takes them again.
+    let other = Side::Server.interface();
+    nft(&format!(
+        "add rule ip t c {}",
+        refused.replace(SECOND[0], other)
+    ));
+    let begin = Instant::now();
+    loop {
+        let _client = connect(&world, second(address));
+        if kernel.accept().is_err() {
+            break;
+        }
+        assert!(begin.elapsed() < LIMIT, "new connections are the engine's");
+    }
+}
+
+/// What came with version 17 would make an older library give up.
+#[test]
+fn a_program_hears_of_as_many_as_it_can_understand() {
+    if lab::skip_without_root("a_program_hears_of_as_many_as_it_can_understand") {
+        return;
+    }
+    let world = two_links();
+    let engine = Engine::start(&world, both);
+    let indices = on(&world, Side::Server, || {
+        [Side::Server.interface(), SECOND[0]].map(|name| {
+            let found = netdev::Interface::find(name);
+            found.expect("it is there").index
+        })
+    });
+    for (version, expected) in [(16, vec![]), (VERSION, vec![indices[1]])] {
+        let mut channel = on(&world, Side::Server, || {
+            Channel::connect(&engine.socket).expect("the engine listens")
+        });
+        let request = Request::Attach {
+            version,
+            oldest: None,
+            program: "test".to_owned(),
+            fork_token: None,
+        };
+        let answer = channel.request(&request, Fds::new(), LIMIT);
+        let Ok((
+            Reply::Attached {
+                interface, others, ..
+            },
+            _,
+        )) = answer
+        else {
+            panic!("{answer:?}");
+        };
+        assert_eq!((interface, others), (indices[0], expected));
+    }
+}
+
+#[test]
+fn several_workers_have_queues_of_each() {
+    if lab::skip_without_root("several_workers_have_queues_of_each") {
+        return;
+    }
+    let world = two_links_with([2, 2]);
+    let engine = Engine::start(&world, |config| {
+        both(config);
+        config.workers = "2".parse().expect("a number");
+    });
+    let mut host = engine.attach(&world);
+    let (kernel, address) = listener(&world);
+    host.listen(&kernel);
+    // With other ports they come to other queues.
+    for _ in 0..4 {
+        for (mut client, conn) in clients(&world, &mut host, address) {
+            exchange(&mut host, conn, &mut client, 5);
+        }
+    }
+    for (token, to) in [Side::Client.ipv4(), ADDRESSES[1]].into_iter().enumerate() {
+        let target = on(&world, Side::Client, || {
+            TcpListener::bind((to, 0)).expect("a port")
+        });
+        let block = ConnectBlock::new(target.local_addr().expect("bound"));
+        let conn = host.open(&block, token as u64).expect("it opens");
+        let (mut peer, _) = target.accept().expect("it has come");
+        exchange(&mut host, conn, &mut peer, 0);
+    }
+}
+
+#[test]
+fn each_worker_needs_a_queue_of_each() {
+    if lab::skip_without_root("each_worker_needs_a_queue_of_each") {
+        return;
+    }
+    let world = two_links_with([2, 1]);
+    let refused = on(&world, Side::Server, || {
+        let mut config = Config::default();
+        both(&mut config);
+        config.workers = "2".parse().expect("a number");
+        engine::find(&config).expect_err("refused").to_string()
+    });
+    let named = format!("for 1 receive queue of {}:", SECOND[0]);
+    assert!(refused.contains(&named), "{refused}");
+}
+
+#[test]
+fn an_engine_does_not_start_if_one_of_them_cannot_be_used() {
+    if lab::skip_without_root("an_engine_does_not_start_if_one_of_them_cannot_be_used") {
+        return;
+    }
+    let world = two_links();
+    let refused = |second: &str| {
+        on(&world, Side::Server, || {
+            let config = Config {
+                interface: Interfaces::of([Side::Server.interface(), second]),
+                ..Config::default()
+            };
+            engine::find(&config).expect_err("refused").to_string()
+        })
+    };
+    let missing = refused("nobody0");
+    assert!(missing.starts_with("nobody0: "), "{missing}");
+    let twice = refused(Side::Server.interface());
+    assert!(twice.contains("is named twice"), "{twice}");
+}

@@ -1,0 +1,97 @@
+//! A worker with two interfaces, of which one has no room.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use engine::stats::Drop;
+use netdev::sim::LinkConfig;
+use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
+
+use crate::world::{BEYOND, ENGINE, Host, PEER, World};
+
+/// To which connections are opened, and the first port that they are opened from.
+const TO: u16 = 7_000;
+const FROM: u16 = 20_000;
+/// Frames of the second link.
+const FEW: usize = 4;
+/// Bytes of a send, and how many there are.
+const LEN: usize = 100;
+const MANY: usize = 10;
+
+/// A connection by each link.
+fn connected() -> (World, Host, [ConnRef; 2]) {
+    let few = LinkConfig {
+        frames: FEW,
+        ..LinkConfig::default()
+    };
+    let mut world = World::of_links([LinkConfig::default(), few]);
+    let mut host = world.attach(None);
+    let conns = [PEER, BEYOND].map(|to| {
+        world.peer.listen_at(to, TO, tcp::ConnOptions::default());
+        let block = ConnectBlock {
+            local: SocketAddr::new(ENGINE, FROM),
+            ..ConnectBlock::new(SocketAddr::new(to, TO))
+        };
+        let bytes = block.encode();
+        host.region.send.copy_in(1 << 20, &bytes).expect("inside");
+        host.submit(Submission::Connect {
+            token: 7,
+            addr: 1 << 20,
+        });
+        world.settle();
+        host.collect();
+        let opened = std::mem::take(&mut host.completions);
+        let opened = opened.iter().find_map(|it| match it {
+            Completion::Opened { conn, .. } => Some(*conn),
+            _ => None,
+        });
+        opened.expect("it opens")
+    });
+    (world, host, conns)
+}
+
+/// The bytes that each has received, most first.
+fn received(world: &World) -> Vec<usize> {
+    let mut all: Vec<usize> = world.peer.conns.values().map(|it| it.bytes.len()).collect();
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    all
+}
+
+#[test]
+fn a_link_that_has_no_room_holds_up_nobody_elses_connections() {
+    let (mut world, mut host, [by_first, by_second]) = connected();
+    world.peer.deaf_on = Some(1);
+    // It takes a frame each time that it is sent again, until there is none.
+    host.send(by_second, &[2; LEN], 0);
+    world.pass(Duration::from_secs(15));
+    for _ in 0..MANY {
+        host.send(by_first, &[1; LEN], 0);
+        // The peer may take its time to acknowledge.
+        world.pass(Duration::from_millis(100));
+    }
+    assert_eq!(received(&world)[0], MANY * LEN);
+    // What has waited leaves when there is room.
+    world.peer.deaf_on = None;
+    world.pass(Duration::from_secs(60));
+    assert_eq!(received(&world), [MANY * LEN, LEN]);
+}
+
+#[test]
+fn what_has_no_data_is_lost_on_a_link_without_room() {
+    let (mut world, mut host, [by_first, by_second]) = connected();
+    world.peer.deaf_on = Some(1);
+    host.send(by_second, &[2; LEN], 0);
+    world.pass(Duration::from_secs(15));
+    assert_eq!(world.worker.counters().dropped(Drop::LinkFull), 0);
+    // Its FIN waits behind the data; acknowledgements of what comes do not wait.
+    let theirs = world.peer.conns.keys().copied().collect::<Vec<_>>();
+    for conn in theirs {
+        world.peer.send(world.now, conn, &[3; LEN]);
+    }
+    world.pass(Duration::from_secs(1));
+    host.collect();
+    for conn in [by_first, by_second] {
+        assert_eq!(host.received(conn), [3; LEN]);
+    }
+    assert!(world.worker.counters().dropped(Drop::LinkFull) > 0);
+}
