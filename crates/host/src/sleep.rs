@@ -431,6 +431,9 @@ pub(crate) fn wait_at<T>(
             let has_left = is_noted && Stand::given_up().is_none();
             attachment.unpark(&parking, has_left);
         };
+        if attachment.sleepers_say() {
+            one.is_slept_on();
+        }
         if one.readiness_source().0.is_told() {
             attachment.park_for_all(place);
         }

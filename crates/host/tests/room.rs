@@ -2,9 +2,11 @@
 
 mod fake_engine;
 
-use std::time::Duration;
+use std::sync::mpsc;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
-use fake_engine::{FakeEngine, HANG, is_readable};
+use fake_engine::{Attached, FakeEngine, HANG, is_asleep, is_readable};
 use host::{Errno, Listener, Poller, Readiness, Session, Socket, Source};
 use queue_pair::ConnRef;
 
@@ -16,7 +18,7 @@ const PIECE: [u8; 16 << 10] = [7; 16 << 10];
 struct Scene {
     engine: FakeEngine,
     session: Session,
-    _listener: Listener,
+    listener: Listener,
     socket: Socket,
     conn: ConnRef,
     acked: u64,
@@ -24,13 +26,16 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let engine = FakeEngine::start();
+        Self::of(FakeEngine::start())
+    }
+
+    fn of(engine: FakeEngine) -> Self {
         let (session, listener) = engine.listening();
         let (conn, socket) = engine.connection(&listener);
         Self {
             engine,
             session,
-            _listener: listener,
+            listener,
             socket,
             conn,
             acked: 0,
@@ -45,6 +50,57 @@ impl Scene {
         poller
     }
 
+    /// Another thread sleeps by a bell, and waits for data on this connection, until that is dropped.
+    fn watched<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Watcher<'s> {
+        let (conn, socket) = self.engine.connection(&self.listener);
+        let (is_here, here) = mpsc::channel();
+        scope.spawn(move || {
+            is_here.send(rustix::thread::gettid()).unwrap();
+            socket.wait(Readiness::IN, Some(HANG))
+        });
+        let engine = &self.engine;
+        let thread = here.recv().unwrap();
+        engine.until(|inner| {
+            let sleeps = inner.attached[0].is_armed() && is_asleep(thread);
+            sleeps.then_some(())
+        });
+        let rings = engine.host(|host| host.rings);
+        Watcher {
+            engine,
+            conn,
+            rings,
+        }
+    }
+
+    /// A thread that waits for this, and sleeps by the word of the connection.
+    fn parked<'s>(&'s self, scope: &'s Scope<'s, '_>, wanted: Readiness) -> Parked<'s> {
+        let thread = scope.spawn(move || {
+            let begun = Instant::now();
+            let ready = self.socket.wait(wanted, Some(HANG));
+            assert!(begun.elapsed() < HANG, "nobody has woken it");
+            ready
+        });
+        self.await_parked();
+        thread
+    }
+
+    /// Somebody sleeps by the word, which says for how much room, if the engine is as new as that.
+    fn await_parked(&self) {
+        self.engine.until(|inner| {
+            let says = inner.version.is_none();
+            let host = &inner.attached[0];
+            let sleeps = match says {
+                true => host.is_parked_for_so_much(self.conn),
+                false => host.is_parked(self.conn),
+            };
+            sleeps.then_some(())
+        });
+    }
+
+    fn is_parked(&self) -> bool {
+        self.engine.host(|host| host.is_parked(self.conn))
+    }
+
     /// Sends until there is no room. From which count on there is some again: a third of the buffer is free.
     fn fill(&self) -> u64 {
         let errno = loop {
@@ -54,7 +110,8 @@ impl Scene {
         };
         assert_eq!(errno, Errno::AGAIN);
         self.engine.host(|host| host.forget_sent());
-        self.socket.written() - (2 * self.socket.send_buffer() + 1) / 3
+        let most = (2 * self.socket.send_buffer() + 1) / 3;
+        self.socket.written().saturating_sub(most)
     }
 
     fn acknowledge(&mut self, count: u64) {
@@ -70,6 +127,28 @@ impl Scene {
             self.acknowledge(acked);
             assert!(asleep(self), "{acked} of {count}");
         }
+    }
+}
+
+type Parked<'s> = ScopedJoinHandle<'s, Result<Readiness, Errno>>;
+
+struct Watcher<'s> {
+    engine: &'s FakeEngine,
+    conn: ConnRef,
+    /// How often the engine had rung when it had begun.
+    rings: u64,
+}
+
+impl Watcher<'_> {
+    /// It was not rung.
+    fn sleeps(&self) -> bool {
+        self.engine.host(|host| host.rings) == self.rings
+    }
+}
+
+impl Drop for Watcher<'_> {
+    fn drop(&mut self) {
+        self.engine.host(|host| host.deliver(self.conn, b"data"));
     }
 }
 
@@ -172,6 +251,168 @@ fn who_asks_for_less_than_before_looks_once_more() {
     poller.disarm();
 }
 
+/// Of several threads of a process one sleeps by a bell, and the others by the words of their connections.
+#[test]
+fn a_thread_beside_a_watcher_is_woken_when_a_third_of_the_buffer_is_free() {
+    for threads in [1, 2] {
+        let mut scene = Scene::new();
+        for _ in 0..3 {
+            let from = scene.fill();
+            let (conn, before) = (scene.conn, scene.acked);
+            std::thread::scope(|scope| {
+                let watcher = scene.watched(scope);
+                let parked = |_| scene.parked(scope, Readiness::OUT);
+                let writers: Vec<_> = (0..threads).map(parked).collect();
+                for acked in (before + STEP..from).step_by(STEP as usize) {
+                    scene.engine.host(|host| host.acknowledge_much(conn, acked));
+                    assert!(scene.is_parked() && watcher.sleeps(), "{acked} of {from}");
+                }
+                scene.engine.host(|host| host.acknowledge(conn, from));
+                for writer in writers {
+                    assert!(writer.join().unwrap().unwrap().intersects(Readiness::OUT));
+                }
+                assert!(watcher.sleeps());
+            });
+            scene.acked = from;
+        }
+    }
+}
+
+/// It says nothing that an engine does not know which came before such words.
+#[test]
+fn an_older_engine_wakes_a_thread_beside_a_watcher_for_whatever_comes() {
+    let engine = FakeEngine::start();
+    engine.lock().version = Some(16);
+    let scene = Scene::of(engine);
+    let from = scene.fill();
+    std::thread::scope(|scope| {
+        let _watcher = scene.watched(scope);
+        let writer = scene.parked(scope, Readiness::OUT);
+        for acked in [STEP, from] {
+            scene.await_parked();
+            let asleep = |host: &mut Attached| host.is_parked_for_so_much(scene.conn);
+            assert!(!scene.engine.host(asleep));
+            scene
+                .engine
+                .host(|host| host.acknowledge(scene.conn, acked));
+        }
+        assert!(writer.join().unwrap().unwrap().intersects(Readiness::OUT));
+    });
+}
+
+#[test]
+fn a_thread_that_waits_for_data_is_woken_for_no_room() {
+    let mut scene = Scene::new();
+    scene.socket.send(&PIECE, false).unwrap();
+    std::thread::scope(|scope| {
+        let watcher = scene.watched(scope);
+        let reader = scene.parked(scope, Readiness::IN);
+        let conn = scene.conn;
+        scene
+            .engine
+            .host(|host| host.acknowledge_much(conn, 16_000));
+        assert!(scene.is_parked() && watcher.sleeps());
+        scene.engine.host(|host| host.deliver(conn, b"data"));
+        assert_eq!(reader.join().unwrap(), Ok(Readiness::IN));
+    });
+    scene.acked = 16_000;
+}
+
+/// Before it has said for how much room somebody waits, too.
+#[test]
+fn a_thread_that_begins_to_wait_for_data_is_woken_for_no_room() {
+    let scene = Scene::new();
+    scene.socket.send(&PIECE, false).unwrap();
+    let (held, other) = scene.engine.connection(&scene.listener);
+    let other = &other;
+    std::thread::scope(|scope| {
+        let watcher = scene.watched(scope);
+        // Whoever takes in what the engine says of the other connection waits until nobody writes there, and whoever goes
+        // to sleep waits for him.
+        let (go_on, goes_on) = mpsc::channel::<()>();
+        let (writes, written) = mpsc::channel();
+        scope.spawn(move || {
+            other.send_with(1, false, |_| {
+                writes.send(()).unwrap();
+                goes_on.recv().unwrap();
+                Ok(0)
+            })
+        });
+        written.recv().unwrap();
+        scene.engine.host(|host| host.acknowledge(held, 0));
+        let (is_here, here) = mpsc::channel();
+        let session = &scene.session;
+        scope.spawn(move || {
+            is_here.send(rustix::thread::gettid()).unwrap();
+            session.pump();
+        });
+        let pumps = here.recv().unwrap();
+        scene.engine.until(|_| is_asleep(pumps).then_some(()));
+        let reader = scope.spawn(|| scene.socket.wait(Readiness::IN, Some(HANG)));
+        scene
+            .engine
+            .until(|inner| inner.attached[0].is_parked(scene.conn).then_some(()));
+        scene
+            .engine
+            .host(|host| host.acknowledge(scene.conn, 16_000));
+        let sleeps = scene.is_parked();
+        go_on.send(()).unwrap();
+        scene.engine.host(|host| host.deliver(scene.conn, b"data"));
+        assert_eq!(reader.join().unwrap(), Ok(Readiness::IN));
+        assert!(sleeps && watcher.sleeps());
+    });
+}
+
+#[test]
+fn who_comes_and_goes_leaves_it_at_the_room_that_others_wait_for() {
+    let scene = Scene::new();
+    let conn = scene.conn;
+    for (stays, goes) in [
+        (Readiness::OUT, Readiness::IN),
+        (Readiness::IN, Readiness::OUT),
+    ] {
+        let before = scene.socket.written();
+        let from = scene.fill();
+        std::thread::scope(|scope| {
+            let watcher = scene.watched(scope);
+            let parked = scene.parked(scope, stays);
+            let left = scene.socket.wait(goes, Some(Duration::from_millis(10)));
+            assert_eq!(left, Err(Errno::TIMEDOUT));
+            for acked in [before + STEP, from - 1] {
+                scene.engine.host(|host| host.acknowledge_much(conn, acked));
+                assert!(scene.is_parked() && watcher.sleeps(), "{acked} of {from}");
+            }
+            scene.engine.host(|host| host.acknowledge(conn, from));
+            if stays == Readiness::IN {
+                scene.engine.host(|host| host.deliver(conn, b"data"));
+            }
+            assert!(parked.join().unwrap().unwrap().intersects(stays));
+        });
+        let all = scene.socket.written();
+        scene.engine.host(|host| host.acknowledge(conn, all));
+        scene.session.pump();
+    }
+}
+
+/// The buffer grows while the engine goes on acknowledging: nobody sleeps on room that is there by then.
+#[test]
+fn a_thread_whose_buffer_grows_looks_once_more() {
+    let scene = Scene::new();
+    scene.socket.set_send_buffer(60_000);
+    let from = scene.fill();
+    std::thread::scope(|scope| {
+        let watcher = scene.watched(scope);
+        let writer = scene.parked(scope, Readiness::OUT);
+        let acked = from - 2_000;
+        scene
+            .engine
+            .host(|host| host.acknowledge(scene.conn, acked));
+        assert!(scene.is_parked() && watcher.sleeps());
+        scene.socket.set_send_buffer(75_000);
+        assert!(writer.join().unwrap().unwrap().intersects(Readiness::OUT));
+    });
+}
+
 /// By the time the engine looks for whom it has to wake, another thread has taken in what it has published.
 #[test]
 fn room_that_another_thread_takes_in_wakes_who_waits_for_it_in_a_set() {
@@ -189,6 +430,21 @@ fn room_that_another_thread_takes_in_wakes_who_waits_for_it_in_a_set() {
     poller.disarm();
     poller.wait(&mut ready, Some(HANG)).unwrap();
     assert!(ready[0].readiness.intersects(Readiness::OUT));
+}
+
+#[test]
+fn room_that_another_thread_takes_in_wakes_who_sleeps_by_the_word() {
+    let scene = Scene::new();
+    let from = scene.fill();
+    std::thread::scope(|scope| {
+        let _watcher = scene.watched(scope);
+        let writer = scene.parked(scope, Readiness::OUT);
+        let session = &scene.session;
+        scene.engine.host(|host| {
+            host.acknowledge_slowly(scene.conn, from, || session.pump());
+        });
+        assert!(writer.join().unwrap().unwrap().intersects(Readiness::OUT));
+    });
 }
 
 /// The engine rings nobody for that: who waits is told of what is acknowledged.

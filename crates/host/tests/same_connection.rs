@@ -7,11 +7,10 @@ use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use fake_engine::{Attached, FakeEngine, HANG, is_readable};
+use fake_engine::{Attached, FakeEngine, HANG, is_asleep, is_readable};
 use host::{Errno, Listener, Poller, Readiness, Session, Sleeps, Socket, Source};
 use queue_pair::{Completion, ConnRef};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
-use rustix::process::Pid;
 use rustix::thread::futex;
 
 thread_local! {
@@ -105,13 +104,6 @@ fn reading<'s>(
         BEFORE.set(Some(Box::new(before)));
         wait(socket, Readiness::IN)
     })
-}
-
-/// Whether a thread of this process sleeps.
-fn is_asleep(thread: Pid) -> bool {
-    let path = format!("/proc/self/task/{thread}/stat");
-    let stat = std::fs::read_to_string(path).unwrap();
-    stat.rsplit(") ").next().unwrap().starts_with('S')
 }
 
 /// Fills the send buffer: how many bytes went in.

@@ -27,6 +27,7 @@
 pub mod armed;
 pub mod bells;
 pub mod descriptor;
+pub mod parked;
 pub mod position;
 pub mod ring;
 pub mod room;
@@ -65,8 +66,6 @@ mod odds;
 mod opening;
 #[cfg(not(loom))]
 mod page;
-#[cfg(not(loom))]
-pub mod parked;
 #[cfg(not(loom))]
 mod profile;
 #[cfg(not(loom))]

@@ -25,7 +25,8 @@ impl Versions {
     /// has left, 11 says who of several processes reports an error,
     /// and what O_NONBLOCK is for all of them, 12 by which doorbell new connections are heard of, 13 has questions about
     /// connections that are being opened, 14 pins listeners to the engine,
-    /// 15 says of files that a policy decides about them, 16 gives up claims of tickets, 17 names several interfaces.
+    /// 15 says of files that a policy decides about them, 16 gives up claims of tickets, 17 names several interfaces
+    /// and says for how much room those wait who sleep by the word of a connection.
     pub const SPOKEN: Self = Self {
         oldest: 6,
         newest: 17,

@@ -7,14 +7,15 @@
 #![cfg(loom)]
 
 use loom::model::Builder;
-use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 use queue_pair::Entry;
 use queue_pair::armed::{Armed, Sleepers, Word};
+use queue_pair::parked::{Found, News, Wants};
 use queue_pair::ring::{Cells, Consumer, Producer};
 use queue_pair::room::{Awaits, concerns, say};
-use queue_pair::{bells, position};
+use queue_pair::{bells, parked, position};
 
 /// A ring on loom's heap.
 #[derive(Clone)]
@@ -241,24 +242,12 @@ fn with_one_fence_it_would_be_lost() {
 /// A thread of a process wakes one that is awake by then, and for a moment the word says that it was woken, while the
 /// engine has news for who sleeps otherwise. Whether it looks for them.
 fn wakes_in_vain(looks: bool) {
-    const NOBODY: u32 = 0;
-    const PARKED: u32 = 1;
-    const WOKEN: u32 = 2;
     explore(move || {
         let news = Arc::new(AtomicU32::new(0));
-        let word = Arc::new(AtomicU32::new(PARKED));
-        // Whether nobody slept by the word: as `parked::wake` does it.
-        let wake = |word: &AtomicU32| {
-            let before = match word.load(Ordering::Relaxed) {
-                PARKED => word.swap(WOKEN, Ordering::Relaxed),
-                other => other,
-            };
-            if before == NOBODY {
-                let (now, then) = (Ordering::Relaxed, Ordering::Relaxed);
-                let _ = word.compare_exchange(WOKEN, NOBODY, now, then);
-            }
-            before == NOBODY
-        };
+        let word = Arc::new(AtomicU32::new(0));
+        parked::set(&word, Wants::All);
+        // Whether nobody slept by the word.
+        let wake = |word: &AtomicU32| parked::wake(word, News::Urgent, None) == Found::Nobody;
         let thread = {
             let (news, word) = (Arc::clone(&news), Arc::clone(&word));
             thread::spawn(move || {
@@ -275,10 +264,8 @@ fn wakes_in_vain(looks: bool) {
                 wake(&word)
             })
         };
-        // The one that was parked goes, and sleeps by a bell. It stores this; but the model has no order between a store
-        // and a swap that it happens beside, and would take what the swap has left for newer.
-        word.swap(NOBODY, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        // The one that was parked goes, and sleeps by a bell.
+        parked::set(&word, Wants::Nothing);
         let sleeps = news.load(Ordering::Acquire) == 0;
         let (nudged, rung) = (thread.join().unwrap(), engine.join().unwrap());
         assert!(
@@ -393,4 +380,132 @@ fn who_waits_for_more_room_than_before_loses_none() {
 #[should_panic(expected = "asleep on work")]
 fn without_another_look_room_would_be_lost() {
     waits_until_two_looking(Awaits::Until(3), false);
+}
+
+/// A thread sleeps by a word that says all at first, and then that it waits until two are acknowledged; whether it looks
+/// once more in between, and whether another has slept by the word until now, who may be awake when he is woken.
+fn sleeps_until_two(looks_first: bool, another_goes: bool) {
+    explore(move || {
+        let acked = Arc::new(AtomicU64::new(0));
+        let word = Arc::new(AtomicU32::new(0));
+        match another_goes {
+            true => parked::set(&word, Wants::All),
+            false => assert!(!say(&word, Awaits::Nothing), "that is less"),
+        }
+        let engine = {
+            let (acked, word) = (Arc::clone(&acked), Arc::clone(&word));
+            thread::spawn(move || {
+                for count in 1..=2 {
+                    acked.store(count, Ordering::Release);
+                    fence(Ordering::SeqCst);
+                    parked::wake(&word, News::Room, Some(count));
+                }
+            })
+        };
+        if another_goes {
+            parked::set(&word, Wants::Nothing);
+        }
+        parked::set(&word, Wants::All);
+        let found = looks_first && acked.load(Ordering::Acquire) == 2;
+        say(&word, Awaits::Until(2));
+        engine.join().unwrap();
+        let sleeps = !found && parked::is_asleep(&word);
+        assert!(!sleeps, "asleep on work, and nobody wakes");
+    });
+}
+
+#[test]
+fn who_sleeps_by_a_word_that_says_for_how_much_is_woken() {
+    sleeps_until_two(true, false);
+}
+
+#[test]
+fn who_sleeps_by_a_word_by_which_another_has_slept_is_woken() {
+    sleeps_until_two(true, true);
+}
+
+/// The model can tell the difference.
+#[test]
+#[should_panic(expected = "asleep on work")]
+fn without_a_look_after_the_word_says_all_room_would_be_lost() {
+    sleeps_until_two(false, false);
+}
+
+/// Another lowers for what one waits who sleeps by the word, while the engine acknowledges so much.
+fn is_lowered_to_two(looks_if_told: bool) {
+    explore(move || {
+        let acked = Arc::new(AtomicU64::new(0));
+        let word = Arc::new(AtomicU32::new(0));
+        parked::set(&word, Wants::All);
+        say(&word, Awaits::Until(3));
+        let engine = {
+            let (acked, word) = (Arc::clone(&acked), Arc::clone(&word));
+            thread::spawn(move || {
+                acked.store(2, Ordering::Release);
+                fence(Ordering::SeqCst);
+                parked::wake(&word, News::Room, Some(2)) == Found::Parked
+            })
+        };
+        let looks = say(&word, Awaits::Until(2)) && looks_if_told;
+        let found = looks && acked.load(Ordering::Acquire) == 2;
+        let woken = engine.join().unwrap();
+        assert!(found || woken, "asleep on work, and nobody wakes");
+    });
+}
+
+#[test]
+fn who_sleeps_by_a_word_is_woken_for_less_than_it_has_said() {
+    is_lowered_to_two(true);
+}
+
+#[test]
+#[should_panic(expected = "asleep on work")]
+fn without_another_look_a_sleeper_by_the_word_would_lose_it() {
+    is_lowered_to_two(false);
+}
+
+/// A thread that waits for data goes to sleep by the word, while another begins to wait until two are acknowledged, by
+/// other means, and while they are. Who says for how much somebody waits holds the lock under which that changes.
+fn a_reader_comes(looks_if_told: bool) {
+    explore(move || {
+        let acked = Arc::new(AtomicU64::new(0));
+        let word = Arc::new(AtomicU32::new(0));
+        let awaits = Arc::new(Mutex::new(Awaits::Nothing));
+        say(&word, Awaits::Nothing);
+        let engine = {
+            let (acked, word) = (Arc::clone(&acked), Arc::clone(&word));
+            thread::spawn(move || {
+                acked.store(2, Ordering::Release);
+                fence(Ordering::SeqCst);
+                parked::wake(&word, News::Room, Some(2)) != Found::NothingToDo
+            })
+        };
+        let other = {
+            let (acked, word) = (Arc::clone(&acked), Arc::clone(&word));
+            let awaits = Arc::clone(&awaits);
+            thread::spawn(move || {
+                let mut awaits = awaits.lock().unwrap();
+                *awaits = Awaits::Until(2);
+                let looks = say(&word, *awaits) && looks_if_told;
+                looks && acked.load(Ordering::Acquire) == 2
+            })
+        };
+        parked::set(&word, Wants::Urgent);
+        let looks = say(&word, *awaits.lock().unwrap()) && looks_if_told;
+        // It tells the other.
+        let tells = looks && acked.load(Ordering::Acquire) == 2;
+        let (wakes, found) = (engine.join().unwrap(), other.join().unwrap());
+        assert!(wakes || found || tells, "asleep on work, and nobody wakes");
+    });
+}
+
+#[test]
+fn who_begins_to_wait_for_room_beside_one_that_comes_for_data_loses_none() {
+    a_reader_comes(true);
+}
+
+#[test]
+#[should_panic(expected = "asleep on work")]
+fn without_another_look_who_comes_for_data_would_take_it() {
+    a_reader_comes(false);
 }

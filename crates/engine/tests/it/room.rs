@@ -1,6 +1,6 @@
 //! How often a process that sends without a pause is woken, where it can send more than is taken.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::world::{Host, World};
@@ -8,6 +8,7 @@ use engine::config::Config;
 use netdev::sim::LinkConfig;
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::doorbell::{Bell, Rung};
+use queue_pair::parked::{self, Wants};
 use queue_pair::room::{self, Awaits};
 use queue_pair::{Completion, ConnRef, Submission};
 
@@ -17,8 +18,17 @@ const SEND: u64 = 16 << 10;
 const BUFFER: u64 = Completion::SEND_BUFFER as u64;
 const TOTAL: u64 = 8 << 20;
 
-/// A process that sleeps by a doorbell whenever its buffer is full.
+/// How a process sleeps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    Bell,
+    /// The word of the connection.
+    Word,
+}
+
+/// A process that sleeps whenever its buffer is full.
 struct Sender {
+    by: By,
     host: Host,
     conn: ConnRef,
     bell: (u32, Bell),
@@ -31,7 +41,7 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(world: &mut World) -> Self {
+    fn new(world: &mut World, by: By) -> Self {
         let (mut host, conn, _) = world.connected();
         let (reply, mut fds) = world.request(&mut host, &Request::Waker, Fds::new());
         let Reply::Waker { waker } = reply else {
@@ -39,6 +49,7 @@ impl Sender {
         };
         let bell = (waker, Bell::from(fds.pop().expect("a bell")));
         Self {
+            by,
             host,
             conn,
             bell,
@@ -67,14 +78,23 @@ impl Sender {
     }
 
     fn sleep(&mut self, awaits: Awaits) {
-        self.say(awaits);
-        self.host.region.armed.arm(self.bell.0);
-        self.collect();
+        match self.by {
+            By::Bell => {
+                room::say(self.word(), awaits);
+                self.host.region.armed.arm(self.bell.0);
+                self.collect();
+            }
+            By::Word => {
+                parked::set(self.word(), Wants::All);
+                self.collect();
+                room::say(self.word(), awaits);
+            }
+        }
     }
 
-    fn say(&self, awaits: Awaits) {
+    fn word(&self) -> &AtomicU32 {
         let word = self.host.region.positions.sleeper(self.conn.index);
-        room::say(word.expect("a place"), awaits);
+        word.expect("a place")
     }
 
     fn collect(&mut self) {
@@ -89,10 +109,16 @@ impl Sender {
 
     /// Whether it was woken.
     fn wakes(&mut self) -> bool {
-        let wakes = self.bell.1.drain() == Rung::Yes;
+        let wakes = match self.by {
+            By::Bell => self.bell.1.drain() == Rung::Yes,
+            By::Word => !parked::is_asleep(self.word()),
+        };
         if wakes {
             self.woken += 1;
-            self.host.region.armed.disarm(self.bell.0);
+            match self.by {
+                By::Bell => self.host.region.armed.disarm(self.bell.0),
+                By::Word => parked::set(self.word(), Wants::Nothing),
+            }
             self.collect();
         }
         wakes
@@ -118,9 +144,9 @@ fn turn(world: &mut World) {
 }
 
 /// How often a process that waits so is told of acknowledgements, and how often it is woken.
-fn sends(awaits: impl Fn(u64) -> Awaits) -> (u64, u64) {
+fn sends(by: By, awaits: impl Fn(u64) -> Awaits) -> (u64, u64) {
     let mut world = slow();
-    let mut sender = Sender::new(&mut world);
+    let mut sender = Sender::new(&mut world, by);
     sender.fill_and_sleep(&awaits);
     for _ in 0..100_000 {
         turn(&mut world);
@@ -136,25 +162,35 @@ fn sends(awaits: impl Fn(u64) -> Awaits) -> (u64, u64) {
 
 #[test]
 fn a_sender_is_woken_once_for_a_third_of_its_buffer() {
-    let (told, woken) = sends(Awaits::Until);
-    assert!(woken <= 3 * TOTAL / BUFFER + 1, "{woken} times");
-    assert!(told > 10 * woken, "told {told} times, woken {woken} times");
+    for by in [By::Bell, By::Word] {
+        let (told, woken) = sends(by, Awaits::Until);
+        assert!(woken <= 3 * TOTAL / BUFFER + 1, "{by:?}: {woken} times");
+        assert!(
+            told > 10 * woken,
+            "{by:?}: told {told} times, woken {woken}"
+        );
+    }
 }
 
 /// As programs do whose library does not know of counts.
 #[test]
 fn who_waits_for_whatever_comes_is_woken_for_each_acknowledgement() {
-    let (_, woken) = sends(|_| Awaits::Anything);
-    assert!(woken > 10 * (3 * TOTAL / BUFFER), "{woken} times");
+    for by in [By::Bell, By::Word] {
+        let (_, woken) = sends(by, |_| Awaits::Anything);
+        assert!(woken > 10 * (3 * TOTAL / BUFFER), "{by:?}: {woken} times");
+    }
 }
 
 /// Who says that it waits for less than it does, or nonsense, harms nobody else.
 #[test]
 fn what_a_word_says_concerns_its_own_connection_alone() {
     let mut world = slow();
-    let mut honest = Sender::new(&mut world);
-    let mut other = Sender::new(&mut world);
-    for nonsense in [2, 4, 5, u32::MAX, 1 << 31, 1 << 30, (1 << 31) | (1 << 30)] {
+    let mut honest = Sender::new(&mut world, By::Bell);
+    let mut other = Sender::new(&mut world, By::Bell);
+    let (awake, asleep) = (1 << 31, 1 << 30);
+    let counts = [awake, asleep, asleep | 7, awake | asleep];
+    let words = [&counts[..], &[2, 3, 4, 5, 6, u32::MAX]].concat();
+    for &nonsense in &words {
         let place = other.conn.index;
         let word = other.host.region.positions.sleeper(place).expect("a place");
         word.store(nonsense, Ordering::Relaxed);
@@ -180,5 +216,6 @@ fn what_a_word_says_concerns_its_own_connection_alone() {
         turn(&mut world);
     }
     other.collect();
-    assert_eq!(other.acked, 700_000, "it looks by itself");
+    let sent = 100_000 * words.len() as u64;
+    assert_eq!(other.acked, sent, "it looks by itself");
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::frozen::{Frozen, say};
 use crate::world::{Host, PEER, World};
 use queue_pair::control::{Fds, Reply, Request, VERSION};
-use queue_pair::{ConnRef, ConnectBlock, FastOpen, Submission, Versions, region};
+use queue_pair::parked::{self, Wants};
+use queue_pair::{ConnRef, ConnectBlock, FastOpen, Submission, Versions, region, room};
 
 /// A program that was built when version 6 was frozen serves a connection of this engine's.
 fn serves_a_program_of_version_6(world: &mut World) {
@@ -172,6 +173,24 @@ fn connected_by(world: &mut World, version: u32) -> (Host, ConnRef) {
     });
     let (conn, _) = world.connect(&mut host, port);
     (host, conn)
+}
+
+/// Its threads sleep by words that say what they are woken for, and not for how much room.
+#[test]
+fn a_program_of_before_there_were_words_for_both_is_woken_by_those_it_has() {
+    let mut world = World::new();
+    let (mut host, conn) = connected_by(&mut world, room::SLEEPERS_SAY_SINCE - 1);
+    for wants in [Wants::Urgent, Wants::All] {
+        host.send(conn, &[7; 100_000], 0);
+        let word = host.region.positions.sleeper(conn.index);
+        let word = word.expect("a place");
+        parked::set(word, wants);
+        room::say_if_awake(word, room::Awaits::Nothing);
+        assert!(parked::is_asleep(word));
+        world.pass(Duration::from_millis(50));
+        assert!(!parked::is_asleep(word), "{wants:?}");
+        host.collect();
+    }
 }
 
 /// Whether that ends the session of a program which has agreed on a version.

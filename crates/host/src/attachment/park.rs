@@ -157,6 +157,11 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         None
     }
 
+    /// Whether the engine knows words that say for how much room those wait who sleep by them.
+    pub(crate) fn sleepers_say(&self) -> bool {
+        self.speaks(room::SLEEPERS_SAY_SINCE)
+    }
+
     /// Whoever is parked there is woken for all news from now on: others wait for some, and the engine wakes
     /// those who are parked alone. What it has said before is taken in.
     pub(crate) fn park_for_all(self: &Arc<Self>, place: u32) {
@@ -222,23 +227,38 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         }
         match self.positions.sleeper(place) {
             Some(word) if left == Wants::Nothing => parked::set(word, left),
-            // Where they were woken, they have to see it.
-            Some(word) => {
-                let _ = parked::set_beside_others(word, left);
-            }
-            None => {}
+            // For how much room anybody waits does not follow from who sleeps by the word.
+            Some(word) if !self.sleepers_say() => parked::leave_to_others(word, left),
+            _ => {}
         }
     }
 
-    /// Says for how much room of the connection at `place` somebody waits who does not sleep by its word: the engine
-    /// wakes nobody for less. True: there may be some that the engine has told nobody of.
+    /// Says for how much room of the connection at `place` somebody waits, who sleeps by its word only if the engine
+    /// [knows](Self::sleepers_say) such words: the engine wakes nobody for less. True: there may be some that the engine
+    /// has told nobody of. Called under the lock under which that changes: so what the word says is never behind it.
     #[must_use = "somebody has to look for it"]
     pub(crate) fn awaits_room(&self, place: u32, awaits: Awaits) -> bool {
         let Some(word) = self.positions.sleeper(place).filter(|_| !self.is_parents()) else {
             return false;
         };
+        let is_more = match self.sleepers_say() {
+            true => room::say(word, awaits),
+            false => room::say_if_awake(word, awaits),
+        };
         // Whoever takes news in may have done with it before the last were published.
-        room::say(word, awaits) && self.news() != Some(false)
+        is_more && self.news() != Some(false)
+    }
+
+    /// Wakes those who sleep on one connection, if any of them waits for room: the engine may not have, for room that
+    /// was not said to be waited for. Whoever comes later takes in what it has said.
+    pub(crate) fn wake_for_room(&self, place: u32) {
+        if self.is_parents() {
+            return;
+        }
+        let waits = |threads: &Threads| threads.all > 0;
+        if lock(&self.parked.places).get(&place).is_some_and(waits) {
+            self.wake_parked(place);
+        }
     }
 
     /// Wakes those who sleep on one connection.

@@ -1,7 +1,7 @@
 //! For how much room to send into anybody waits: the engine wakes no thread of this process for less of what the peer
 //! has acknowledged ([`queue_pair::room`]).
 
-use queue_pair::room::Awaits;
+use queue_pair::room::{Awaits, FURTHEST};
 
 use super::{NEVER, Phase, Socket, State};
 use crate::lock::lock;
@@ -31,7 +31,7 @@ impl State {
         let mark = Some(marked).filter(|mark| *mark > acknowledged);
         match mark.unwrap_or(NEVER).min(room) {
             NEVER => Awaits::Nothing,
-            count => Awaits::Until(count.max(acknowledged)),
+            count => Awaits::Until(count.clamp(acknowledged, acknowledged + FURTHEST)),
         }
     }
 }
@@ -40,11 +40,39 @@ impl Socket {
     /// Says whether the program waits for room to send into, and from then on only what it says counts: while it
     /// does not, nobody is told when there is room again. Look for room after having said that it does.
     /// Such a program waits by a [`Poller`](crate::Poller) before it sleeps otherwise: what it sends with more to
-    /// follow leaves with that, or then.
+    /// follow leaves with that, or then. One that [waits](Socket::wait) for room says so before, too.
     pub fn waits_for_room(&self, waits: bool) {
         let state = lock(&self.core.state);
         if self.core.room.say(waits) {
             self.core.refresh(&state);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::send_pool::Run;
+
+    /// As of a file that is sent in one piece.
+    #[test]
+    fn who_waits_for_what_is_far_away_looks_on_its_way() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut state = State::new(Phase::Open, any, any);
+        state.send.append_file(u32::MAX, &Arc::new(Run::NONE));
+        let last = state.send.writable_from(state.options.send_buffer());
+        let mut looks = 0;
+        while state.send.acknowledged() < last {
+            let Awaits::Until(count) = state.awaits(true) else {
+                panic!("it waits for a count");
+            };
+            assert!(count <= state.send.acknowledged() + FURTHEST);
+            state.send.acknowledge(count).unwrap();
+            looks += 1;
+        }
+        assert_eq!(looks, last.div_ceil(FURTHEST));
+        assert_eq!(state.send.acknowledged(), last, "and not further");
     }
 }

@@ -250,9 +250,8 @@ impl SocketCore {
         let news = self.refresh(&state);
         drop(state);
         if !news.is_empty() {
+            // The engine has rung who waits for the connection of which the memory was: those are called by this.
             self.happened(news);
-            // The engine has rung who waits for the connection of which the memory was.
-            self.source.0.call();
         }
     }
 }

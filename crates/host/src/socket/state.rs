@@ -55,6 +55,11 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// Its attachment, and its place there.
+    fn place(&self) -> (Arc<Attachment>, u32) {
+        (Arc::clone(&self.attachment), self.conn.index)
+    }
+
     /// Which bell the engine rings for it; its number, if it is one.
     pub(super) fn name_bell(&self, bell: Option<BellName>) -> Option<u32> {
         self.attachment.name_bell(self.conn.index, bell)
@@ -272,7 +277,7 @@ impl SocketCore {
             state.phase == Phase::Open && link.attachment.is_live() && !state.elsewhere.is_late();
         parks.then(|| {
             self.parks.store(true, Ordering::SeqCst);
-            (Arc::clone(&link.attachment), link.conn.index)
+            link.place()
         })
     }
 
@@ -281,8 +286,18 @@ impl SocketCore {
     /// after it has published what is there, and by then it may have been taken in here, and less be waited for.
     pub(super) fn happened(&self, news: Readiness) {
         let watched = self.source.0.happened(news);
-        if watched && (self.parks.load(Ordering::SeqCst) || news.intersects(room::NEWS)) {
+        let (parks, of_room) = (
+            self.parks.load(Ordering::SeqCst),
+            news.intersects(room::NEWS),
+        );
+        if watched && (parks || of_room) {
             self.source.0.call();
+        }
+        if parks && of_room {
+            let link = lock(&self.state).link.as_ref().map(Link::place);
+            if let Some((attachment, place)) = link {
+                attachment.wake_for_room(place);
+            }
         }
     }
 
@@ -387,9 +402,12 @@ impl SocketCore {
             return;
         };
         let awaits = state.awaits(self.room.is_awaited(ready));
-        // There may be a thread that sleeps already.
+        // There may be threads that sleep already.
         if link.attachment.awaits_room(link.conn.index, awaits) {
             self.source.0.call();
+            if self.parks.load(Ordering::SeqCst) {
+                link.attachment.wake_for_room(link.conn.index);
+            }
         }
     }
 
@@ -400,7 +418,7 @@ impl SocketCore {
             .link
             .as_ref()
             .filter(|_| self.parks.load(Ordering::SeqCst));
-        let parked = parked.map(|link| (Arc::clone(&link.attachment), link.conn.index));
+        let parked = parked.map(Link::place);
         drop(state);
         if !news.is_empty() {
             self.source.0.happened(news);
@@ -436,6 +454,11 @@ impl Watchable for SocketCore {
         {
             attachment.park_for_all(place);
         }
+    }
+
+    fn is_slept_on(&self) {
+        let state = lock(&self.state);
+        self.tell_who_waits(&state, state.readiness());
     }
 }
 

@@ -24,6 +24,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Pid;
 
 /// How long anything in a test may take before it counts as a hang.
 pub const HANG: Duration = Duration::from_secs(60);
@@ -73,6 +74,13 @@ pub enum Refused {
 pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     rustix::event::poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+}
+
+/// Whether a thread of this process sleeps.
+pub fn is_asleep(thread: Pid) -> bool {
+    let path = format!("/proc/self/task/{thread}/stat");
+    let stat = std::fs::read_to_string(path).unwrap();
+    stat.rsplit(") ").next().unwrap().starts_with('S')
 }
 
 /// One attached host.

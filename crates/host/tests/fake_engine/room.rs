@@ -1,11 +1,19 @@
 //! What a test tells of room to send into.
 
+use std::sync::atomic::Ordering;
+
 use queue_pair::parked::News;
-use queue_pair::{Completion, ConnRef};
+use queue_pair::{Completion, ConnRef, room};
 
 use super::{Attached, concerns};
 
 impl Attached {
+    /// Whether a thread of the host sleeps by the word of this connection, which says for how much room somebody waits.
+    pub fn is_parked_for_so_much(&self, conn: ConnRef) -> bool {
+        let word = self.side.positions.sleeper(conn.index).unwrap();
+        self.is_parked(conn) && !room::concerns(word.load(Ordering::Relaxed), None)
+    }
+
     /// The peer acknowledges `acked` bytes in all. What was published is taken in before the engine looks for whom it
     /// has to wake.
     pub fn acknowledge_slowly(
@@ -25,6 +33,19 @@ impl Attached {
         self.post_quietly(update);
         before_it_looks();
         self.wake(concerns(&update), Some(acked));
+    }
+
+    /// The peer acknowledges `acked` bytes in all, which the engine takes for much room.
+    pub fn acknowledge_much(&mut self, conn: ConnRef, acked: u64) {
+        self.connections.get_mut(&conn).unwrap().acked = acked;
+        let update = Completion::Update {
+            conn,
+            addr: 0,
+            len: 0,
+            acked,
+            peer_closed: false,
+        };
+        self.post_as(update, Some((conn, News::MuchRoom)));
     }
 
     /// So many bytes are worth writing before they are acknowledged.
