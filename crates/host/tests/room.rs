@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fake_engine::{Attached, FakeEngine, HANG, is_asleep, is_readable};
 use host::{Errno, Listener, Poller, Readiness, Session, Socket, Source};
-use queue_pair::ConnRef;
+use queue_pair::{ConnRef, OptionKind};
 
 /// What one segment acknowledges.
 const STEP: u64 = 1448;
@@ -411,6 +411,92 @@ fn a_thread_whose_buffer_grows_looks_once_more() {
         scene.socket.set_send_buffer(75_000);
         assert!(writer.join().unwrap().unwrap().intersects(Readiness::OUT));
     });
+}
+
+/// A program that wants little to wait before it leaves (TCP_NOTSENT_LOWAT).
+#[test]
+fn who_is_held_back_is_woken_when_little_enough_has_not_left() {
+    const LOW: u64 = 40_000;
+    for leaves in [false, true] {
+        let mut scene = Scene::new();
+        let low = OptionKind::NotSentLow;
+        scene.socket.set_option(low, LOW as u32).unwrap();
+        let mut poller = scene.set_for(Readiness::OUT);
+        let mut ready = Vec::new();
+        poller.wait(&mut ready, Some(Duration::ZERO)).unwrap();
+        scene.fill();
+        let from = scene.socket.written() - (LOW - 1) / 2;
+        assert_ne!(poller.arm().unwrap(), Some(Duration::ZERO));
+        if leaves {
+            for total in (STEP..from).step_by(STEP as usize) {
+                scene
+                    .engine
+                    .host(|host| host.depart(scene.conn, total, true));
+                assert!(!is_readable(poller.fd()), "{total} of {from}");
+            }
+        }
+        scene.acknowledge_before(from, |_| !is_readable(poller.fd()));
+        match leaves {
+            true => scene
+                .engine
+                .host(|host| host.depart(scene.conn, from, false)),
+            false => scene.acknowledge(from),
+        }
+        assert!(is_readable(poller.fd()));
+        poller.disarm();
+        poller.wait(&mut ready, Some(HANG)).unwrap();
+        assert!(ready[0].readiness.intersects(Readiness::OUT));
+    }
+}
+
+#[test]
+fn a_thread_beside_a_watcher_that_is_held_back_is_woken_then() {
+    const LOW: u64 = 40_000;
+    let scene = Scene::new();
+    let (conn, low) = (scene.conn, OptionKind::NotSentLow);
+    scene.socket.set_option(low, LOW as u32).unwrap();
+    for leaves in [false, true] {
+        let before = scene.socket.written();
+        scene.fill();
+        let from = scene.socket.written() - (LOW - 1) / 2;
+        std::thread::scope(|scope| {
+            let watcher = scene.watched(scope);
+            let writer = scene.parked(scope, Readiness::OUT);
+            scene.engine.host(|host| {
+                host.acknowledge_much(conn, before + STEP);
+                host.depart(conn, from - 1, true);
+                host.acknowledge_much(conn, from - 1);
+            });
+            assert!(scene.is_parked() && watcher.sleeps());
+            scene.engine.host(|host| match leaves {
+                true => host.depart(conn, from, false),
+                false => host.acknowledge(conn, from),
+            });
+            assert!(writer.join().unwrap().unwrap().intersects(Readiness::OUT));
+        });
+        let all = scene.socket.written();
+        scene.engine.host(|host| host.acknowledge(conn, all));
+        scene.session.pump();
+    }
+}
+
+/// The engine says in its own time what a program has asked for that is less than all.
+#[test]
+fn who_is_held_back_and_asks_what_has_left_hears_of_all() {
+    let scene = Scene::new();
+    let low = OptionKind::NotSentLow;
+    scene.socket.set_option(low, 40_000).unwrap();
+    scene.socket.tell_when_departed(Some(1));
+    scene.socket.tell_when_departed(None);
+    scene.fill();
+    let mut poller = scene.set_for(Readiness::OUT);
+    assert_ne!(poller.arm().unwrap(), Some(Duration::ZERO));
+    let total = scene.socket.written() - 1_000;
+    scene
+        .engine
+        .host(|host| host.depart(scene.conn, total, true));
+    assert!(is_readable(poller.fd()));
+    poller.disarm();
 }
 
 /// By the time the engine looks for whom it has to wake, another thread has taken in what it has published.

@@ -17,15 +17,20 @@ impl State {
         if !for_room && marked == NEVER && departed == NEVER {
             return Awaits::Nothing;
         }
-        // Memory and what has left is told of otherwise than by a count of what is acknowledged.
-        let by_count = self.phase == Phase::Open && !self.starved && !self.is_held_back();
+        // Memory is told of otherwise than by a count of what is acknowledged, and so is what has left.
+        let by_count = self.phase == Phase::Open && !self.starved;
         if departed != NEVER || !by_count {
             return Awaits::Anything;
         }
         let acknowledged = self.send.acknowledged();
-        let room = match for_room {
-            true => self.send.writable_from(self.options.send_buffer()),
-            false => NEVER,
+        let room = match (for_room, self.is_let_go_from()) {
+            (false, _) => NEVER,
+            (true, Some(let_go)) => {
+                let writable = self.send.writable_from(self.options.send_buffer());
+                writable.max(let_go)
+            }
+            // Whatever comes may bring it.
+            (true, None) => return Awaits::Anything,
         };
         // What is reached was told when it was.
         let mark = Some(marked).filter(|mark| *mark > acknowledged);
@@ -33,6 +38,24 @@ impl State {
             NEVER => Awaits::Nothing,
             count => Awaits::Until(count.clamp(acknowledged, acknowledged + FURTHEST)),
         }
+    }
+}
+
+impl State {
+    /// How much has to be acknowledged for it not to be held back, if nothing else leaves: 0 if it is not. The engine
+    /// says of what leaves only when it holds back no more, and that is urgent; what is acknowledged has left. `None`:
+    /// it was asked to say when something else has left, and says the rest in its own time.
+    fn is_let_go_from(&self) -> Option<u64> {
+        let Some(low) = self.low().filter(|_| self.is_held_back()) else {
+            return Some(0);
+        };
+        let is_asked = self.marks.as_ref().is_some_and(|marks| marks.asked);
+        // Less than half of the bound waits then.
+        let from = self
+            .send
+            .written()
+            .saturating_sub(low.saturating_sub(1) / 2);
+        (!is_asked).then_some(from)
     }
 }
 

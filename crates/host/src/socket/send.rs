@@ -56,7 +56,7 @@ impl State {
 
     /// How much may wait to leave while more is written, where the program has bounded that and it is known
     /// what has left: not of what several processes write, nor from an older engine.
-    fn low(&self) -> Option<u64> {
+    pub(super) fn low(&self) -> Option<u64> {
         let low = self.options.not_sent_low()?;
         let link = self.link.as_ref()?;
         let is_told = link.attachment.speaks(OptionKind::NotSentLow.since());

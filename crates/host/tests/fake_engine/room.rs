@@ -53,4 +53,13 @@ impl Attached {
         let completion = Completion::SendBuffer { conn, bytes };
         self.post_as(completion, Some((conn, News::Room)));
     }
+
+    /// So many bytes have left in all; whether the host writes no more until more have.
+    pub fn depart(&mut self, conn: ConnRef, total: u64, is_held_back: bool) {
+        let news = match is_held_back {
+            true => News::Room,
+            false => News::Urgent,
+        };
+        self.post_as(Completion::Departed { conn, total }, Some((conn, news)));
+    }
 }
