@@ -97,6 +97,24 @@ impl SendQueue {
         self.written.saturating_sub(bytes).max(for_pieces)
     }
 
+    /// How many bytes have to be acknowledged for a third of the pool's memory under way to come back: up to the end of a
+    /// block, for no part of one does. `None`: none is under way, but files or memory that the program has registered.
+    pub(crate) fn third_from(&self) -> Option<u64> {
+        let comes_back = |block: &&Filled| {
+            block.registered.is_none() && block.used > 0 && block.end > self.acked
+        };
+        let own = || self.blocks.iter().filter(comes_back);
+        let third = own()
+            .map(|block| u64::from(block.capacity))
+            .sum::<u64>()
+            .div_ceil(3);
+        let mut back = 0;
+        own().find_map(|block| {
+            back += u64::from(block.capacity);
+            (back >= third).then_some(block.end)
+        })
+    }
+
     /// Memory for up to `want` bytes that follow: the rest of the last block, or a new one.
     /// `None`: the pool is used up. Nothing changes until [`append`](Self::append).
     ///
@@ -364,6 +382,48 @@ mod tests {
         queue.acknowledge(from).unwrap();
         queue.give_back(&mut pool);
         assert!(queue.is_writable(buffer));
+    }
+
+    #[test]
+    fn a_third_of_the_memory_is_back_at_the_end_of_a_block() {
+        let mut pool = SendPool::new(4 * u64::from(SLAB));
+        let mut queue = SendQueue::default();
+        assert_eq!(queue.third_from(), None);
+        write(&mut queue, &mut pool, 100);
+        assert_eq!(queue.third_from(), Some(100));
+        let slab = u64::from(SLAB);
+        write(&mut queue, &mut pool, 3 * SLAB as usize);
+        let end = queue.third_from().unwrap();
+        assert!(end > slab && end <= 2 * slab, "{end}");
+        queue.acknowledge(end - 1).unwrap();
+        queue.give_back(&mut pool);
+        let before = pool.free_bytes();
+        queue.acknowledge(end).unwrap();
+        queue.give_back(&mut pool);
+        assert!(pool.free_bytes() > before);
+        let written = queue.written();
+        queue.acknowledge(written).unwrap();
+        queue.give_back(&mut pool);
+        assert_eq!(queue.third_from(), None);
+    }
+
+    #[test]
+    fn what_is_not_of_the_pool_does_not_come_back_to_it() {
+        let mut pool = SendPool::new(4 * u64::from(SLAB));
+        let mut queue = SendQueue::default();
+        let none = Arc::new(Run::NONE);
+        queue.append_file(5_000_000, &none);
+        assert_eq!(queue.third_from(), None);
+        write(&mut queue, &mut pool, 100);
+        queue.append_registered(0, 1_000_000, Arc::clone(&none));
+        assert_eq!(queue.third_from(), Some(5_000_100));
+        queue.acknowledge(5_000_100).unwrap();
+        queue.give_back(&mut pool);
+        assert_eq!(queue.third_from(), None);
+        // A block that the program is filling comes back when it was filled, and acknowledged.
+        queue.room(100, |class| pool.take(class)).unwrap();
+        queue.reserve();
+        assert_eq!(queue.third_from(), None);
     }
 
     #[test]

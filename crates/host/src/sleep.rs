@@ -227,7 +227,10 @@ impl Sleeper {
                 Some(SLICE)
             }
             Some((attachment, _)) if attachment.is_unanswered() => Some(RETRY),
-            Some(_) => self.means.looks_in,
+            Some((attachment, _)) => {
+                let bounds = [self.means.looks_in, attachment.hungers_for()];
+                bounds.into_iter().flatten().min()
+            }
         }
     }
 

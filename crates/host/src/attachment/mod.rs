@@ -14,6 +14,7 @@
 //! - `left`: files that the engine's policy leaves to the program
 //! - `held`: memory that a program holds
 //! - `hesitate`: what a thread does before it sleeps
+//! - `hunger`: connections that found no send memory, or no room
 //! - `memory`: send memory that goes back to the machine
 //! - `park`: threads that sleep each on its own connection
 //! - `promise`: forks of which an engine that does not run has not heard
@@ -25,6 +26,7 @@ mod engine;
 mod files;
 mod held;
 mod hesitate;
+mod hunger;
 mod left;
 mod life;
 mod listens;
@@ -69,6 +71,7 @@ pub(crate) use files::Worth;
 pub(crate) use held::HeldRun;
 pub(crate) use hesitate::Hesitated;
 use hesitate::Hesitation;
+use hunger::Hunger;
 use life::{CONDEMNED, LIVE, PARENTS};
 pub(crate) use listens::{Accepts, Listeners, Listens};
 use park::Parked;
@@ -120,10 +123,7 @@ pub(crate) struct Attachment<C> {
     /// What is known of files.
     files: Mutex<Files>,
     /// Sockets that found no send memory or no room in the ring.
-    starved: Mutex<Vec<Arc<C>>>,
-    starving: AtomicBool,
-    /// Send memory has come back since.
-    freed: AtomicBool,
+    hunger: Hunger<C>,
     /// Sockets on which something was read of which the engine has not been told.
     unannounced: Mutex<Vec<Arc<C>>>,
     /// The list has grown long.
@@ -264,9 +264,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             unfinished: AtomicBool::new(false),
             deferred: AtomicBool::new(false),
             files: Mutex::default(),
-            starved: Mutex::default(),
-            starving: AtomicBool::new(false),
-            freed: AtomicBool::new(false),
+            hunger: Hunger::default(),
             unannounced: Mutex::default(),
             owes_many: AtomicBool::new(false),
             owes_ring: AtomicBool::new(false),
@@ -352,7 +350,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         locks.take(&self.pool);
         locks.take(&self.spare_wakers);
         locks.take(&self.files);
-        locks.take(&self.starved);
+        self.hunger.lock_all(locks);
         locks.take(&self.unannounced);
         self.parked.lock_all(locks);
     }
@@ -525,7 +523,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     pub(crate) fn needs_attention(&self) -> bool {
         self.unfinished.load(Ordering::Relaxed)
             || self.deferred.load(Ordering::Relaxed)
-            || self.starving.load(Ordering::Relaxed)
+            || self.hunger.is_helpless()
             || self.keeps_still()
     }
 }

@@ -365,7 +365,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         for (_, listener) in pump.listeners.drain() {
             listener.lost_engine();
         }
-        lock(&self.starved).clear();
+        self.hunger.end();
         lock(&self.unannounced).clear();
         self.nudges.nudge_all();
         self.wake_all_parked();

@@ -24,7 +24,7 @@ pub(super) struct Submissions {
     ring: Producer<Submission, RingCells>,
     /// What may not be lost and found the ring full, in its order.
     deferred: VecDeque<Submission>,
-    /// A socket that is starved found no room here.
+    /// Sockets that are starved found no room here.
     starved_by_ring: bool,
 }
 
@@ -49,7 +49,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         }
         let mut submissions = lock(&self.submissions);
         let posted = submissions.deferred.is_empty() && self.try_post(&mut submissions, submission);
-        submissions.starved_by_ring = !posted;
+        submissions.starved_by_ring |= !posted;
         submissions.ring.publish();
         drop(submissions);
         // Also when it did not fit: the engine must make room.
@@ -192,44 +192,13 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         self.ring_owed();
     }
 
-    /// Notes that `socket` found no send memory or no room in the ring. True: it is the first. Whoever sleeps already
-    /// is to sleep no longer than a moment from now on.
-    #[must_use = "who sleeps has to be told"]
-    pub(crate) fn starve(&self, socket: &Arc<C>) -> bool {
-        let mut starved = lock(&self.starved);
-        starved.push(Arc::clone(socket));
-        // Under the lock: who feeds them takes both.
-        !self.starving.swap(true, Ordering::Relaxed)
-    }
-
-    /// Send memory has come back.
-    pub(crate) fn freed(&self) {
-        if self.starving.load(Ordering::Relaxed) {
-            self.freed.store(true, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn feed_starved(&self) {
-        if !self.starving.load(Ordering::Relaxed) || !self.has_food() {
-            return;
-        }
-        let starved = {
-            let mut starved = lock(&self.starved);
-            self.starving.store(false, Ordering::Relaxed);
-            std::mem::take(&mut *starved)
-        };
-        for socket in starved {
-            socket.fed();
-        }
-    }
-
-    /// Whether memory has come back, or the ring is far from full.
-    fn has_food(&self) -> bool {
-        self.freed.swap(false, Ordering::Relaxed) || {
-            let mut submissions = lock(&self.submissions);
-            let room = submissions.ring.room();
-            submissions.starved_by_ring
-                && room.is_ok_and(|room| room >= submissions.ring.capacity() / 2)
-        }
+    /// Whether those who found the ring full would find room: it is far from full. Then they are told.
+    pub(super) fn has_room_for_starved(&self) -> bool {
+        let mut submissions = lock(&self.submissions);
+        let room = submissions.ring.room();
+        let has_room = submissions.starved_by_ring
+            && room.is_ok_and(|room| room >= submissions.ring.capacity() / 2);
+        submissions.starved_by_ring &= !has_room;
+        has_room
     }
 }

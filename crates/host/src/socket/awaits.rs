@@ -17,20 +17,19 @@ impl State {
         if !for_room && marked == NEVER && departed == NEVER {
             return Awaits::Nothing;
         }
-        // Memory is told of otherwise than by a count of what is acknowledged, and so is what has left.
-        let by_count = self.phase == Phase::Open && !self.starved;
-        if departed != NEVER || !by_count {
+        // What has left is told of otherwise than by a count of what is acknowledged.
+        if departed != NEVER || self.phase != Phase::Open {
             return Awaits::Anything;
         }
         let acknowledged = self.send.acknowledged();
-        let room = match (for_room, self.is_let_go_from()) {
-            (false, _) => NEVER,
-            (true, Some(let_go)) => {
+        let room = match (for_room, self.starved.until(), self.is_let_go_from()) {
+            (false, ..) => NEVER,
+            (true, Some(fed), Some(let_go)) => {
                 let writable = self.send.writable_from(self.options.send_buffer());
-                writable.max(let_go)
+                writable.max(fed).max(let_go)
             }
             // Whatever comes may bring it.
-            (true, None) => return Awaits::Anything,
+            (true, ..) => return Awaits::Anything,
         };
         // What is reached was told when it was.
         let mark = Some(marked).filter(|mark| *mark > acknowledged);

@@ -47,6 +47,7 @@ impl Socket {
         }
         if how != Shutdown::Read && !state.write_shut {
             state.write_shut = true;
+            self.core.starves_no_more(&mut state);
             // Of one that is still being opened, `opened` sees to it.
             if let Some(link) = &state.link {
                 link.attachment.post_surely(Submission::Shutdown {
@@ -125,6 +126,7 @@ impl SocketCore {
                 attachment.post_surely(Submission::Close { conn, abort, at });
             }
         }
+        self.starves_no_more(&mut state);
         state.cancel();
         if state.link.is_none() || state.phase == Phase::Over {
             state.posts = None;

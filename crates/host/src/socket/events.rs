@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 
-use super::{Attachment, Phase, SocketCore, State, Syn};
+use super::{Attachment, Phase, SocketCore, Starved, State, Syn};
 use crate::lock::lock;
 use crate::readiness::Readiness;
 
@@ -132,6 +132,12 @@ impl SocketCore {
                     field: "acknowledged bytes",
                     value: acked,
                 })?;
+        if state.starved.is() {
+            state.starved.acknowledged(acked);
+            if !state.starved.is() {
+                self.starves_no_more(state);
+            }
+        }
         if give_back {
             state.send.give_back(&mut lock(&attachment.pool));
             attachment.freed();
@@ -197,6 +203,8 @@ impl SocketCore {
             }
         }
         attachment.freed();
+        self.starves_no_more(&mut state);
+        state.starved = Starved::NOT;
         let before = std::mem::replace(&mut state.phase, Phase::Over);
         state.never_opened |= before == Phase::Connecting;
         if state.closed {
@@ -222,6 +230,7 @@ impl SocketCore {
         let mut state = lock(&self.state);
         state.send.clear(&mut lock(&attachment.pool));
         attachment.freed();
+        self.starves_no_more(&mut state);
         state.phase = Phase::Over;
         state.link = None;
         if state.closed {
@@ -245,8 +254,9 @@ impl SocketCore {
     /// There may be send memory, and room in the ring, again.
     pub(crate) fn fed(&self) {
         let mut state = lock(&self.state);
-        state.listed_as_starved = false;
-        state.starved = false;
+        // It may have been listed anew since it was taken out of the list.
+        self.starves_no_more(&mut state);
+        state.starved = Starved::NOT;
         let news = self.refresh(&state);
         drop(state);
         if !news.is_empty() {

@@ -8,7 +8,7 @@ use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;
 
 use super::place::FILES_END;
-use super::{Link, Phase, Socket, State};
+use super::{Link, Phase, Socket, Starved, State};
 use crate::attachment::{RegisteredFile, Worth};
 use crate::lock::lock;
 use crate::session::Session;
@@ -139,7 +139,7 @@ impl Socket {
             let more = more || sent + (piece as usize) < len;
             let what = (offset + sent as u64, piece as u32);
             if !state.post_file(file.name, what, more, followed) {
-                state.starved = true;
+                state.starved = Starved::HELPLESS;
                 break;
             }
             state.send.append_file(piece as u32, &file.uses);

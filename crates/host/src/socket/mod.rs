@@ -8,6 +8,7 @@
 //! - `told`: what an attachment tells it
 //! - `receive`: reading, and telling the engine how far it has been read
 //! - `send`: writing into the send area
+//! - `starved`: what finds no memory
 //! - `opening`: what is asked about a connection before it is there
 //! - `syn`: data that leaves with the SYN
 //! - `place`: memory that the program fills, or has registered, and sends from without a copy
@@ -40,6 +41,7 @@ mod receive;
 mod room;
 mod send;
 mod sharing;
+mod starved;
 mod state;
 mod syn;
 mod told;
@@ -68,6 +70,7 @@ pub use place::{Piece, Registered, Room};
 
 pub use options::DEFAULT_SEND_BUFFER;
 pub(crate) use options::Options;
+use starved::Starved;
 pub(crate) use state::{Attachment, SocketCore};
 use state::{Link, NEVER, State};
 pub use view::View;

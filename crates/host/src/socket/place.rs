@@ -16,7 +16,7 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::{Attachment, Link, NEVER, Phase, Socket, SocketCore};
+use super::{Attachment, Link, NEVER, Phase, Socket, SocketCore, Starved};
 use crate::attachment::{HeldRun, Worth};
 use crate::lock::lock;
 use crate::send_pool::{Block, Run};
@@ -289,7 +289,7 @@ impl Socket {
         let state = &mut *guard;
         let followed = self.core.room.is_followed(more);
         if !state.post_extent(room.block.addr, len as u32, more, followed) {
-            state.starved = true;
+            state.starved = Starved::HELPLESS;
             self.core.list_if_starved(state);
             self.core.refresh(state);
             drop(guard);
@@ -378,7 +378,7 @@ impl Socket {
                     None => state.post_extent(addr, len as u32, more, followed),
                 };
                 if !posted {
-                    state.starved = true;
+                    state.starved = Starved::HELPLESS;
                     break 'all;
                 }
                 state

@@ -12,7 +12,7 @@ use queue_pair::{OptionKind, Submission};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use super::{Link, PendingError, Phase, Socket, SocketCore, State, Syn};
+use super::{Link, PendingError, Phase, Socket, SocketCore, Starved, State, Syn};
 use crate::gather::gather;
 use crate::lock::lock;
 use crate::readiness::Readiness;
@@ -192,23 +192,38 @@ impl SocketCore {
         if block.is_some() {
             return block;
         }
-        state.starved = true;
+        // A third of what it has: the kernel takes that for a socket's buffer where memory is short.
+        state.starved = Starved::for_memory(state.send.third_from());
         self.list_if_starved(state);
         let block = state.send.room(want, &take);
-        state.starved = block.is_none();
+        if block.is_some() {
+            state.starved = Starved::NOT;
+            self.list_if_starved(state);
+        }
         block
     }
 
-    /// Sees to it that one that found no memory, or no room in the ring, is told when there is.
+    /// Sees to it that one that found no memory, or no room in the ring, is told when there is, and no other.
     pub(super) fn list_if_starved(self: &Arc<Self>, state: &mut State) {
-        if state.starved
-            && !state.listed_as_starved
+        if !state.starved.is() {
+            return self.starves_no_more(state);
+        }
+        let Some(link) = &state.link else {
+            return;
+        };
+        let was_listed = std::mem::replace(&mut state.listed_as_starved, true);
+        let is_helpless = state.starved.is_helpless();
+        if link.attachment.starve(self, is_helpless, was_listed) {
+            self.nudges.nudge_all();
+        }
+    }
+
+    /// It is not to be told any more.
+    pub(super) fn starves_no_more(&self, state: &mut State) {
+        if std::mem::take(&mut state.listed_as_starved)
             && let Some(link) = &state.link
         {
-            state.listed_as_starved = true;
-            if link.attachment.starve(self) {
-                self.nudges.nudge_all();
-            }
+            link.attachment.starves_no_more(self);
         }
     }
 }
@@ -276,7 +291,7 @@ impl Socket {
         let mut sent = 0;
         let mut stop = None;
         let followed = self.core.room.is_followed(more);
-        state.starved = false;
+        state.starved = Starved::NOT;
         let total = match state.syn {
             Syn::Waits(room) => total.min(room.into()),
             Syn::Asked | Syn::Ordinary => total,
@@ -312,7 +327,7 @@ impl Socket {
                         sent += filled;
                     } else {
                         state.send.abandon(&mut lock(&attachment.pool));
-                        state.starved = true;
+                        state.starved = Starved::HELPLESS;
                         stop = Some(Errno::AGAIN);
                     }
                 }
@@ -361,12 +376,12 @@ mod tests {
             core.memory(&mut state, 10, |class| take(9, class))
                 .is_none()
         );
-        assert!(state.starved);
+        assert!(state.starved.is_helpless());
         looks.set(0);
         assert!(
             core.memory(&mut state, 10, |class| take(2, class))
                 .is_some()
         );
-        assert!(!state.starved);
+        assert!(!state.starved.is());
     }
 }

@@ -11,7 +11,7 @@ use queue_pair::{ConnRef, Submission, Violation};
 use rustix::io::Errno;
 
 use super::elsewhere::{Elsewhere, NEVER_ALONE};
-use super::{Attachment, Link, Phase, Socket, SocketCore, State, Syn};
+use super::{Attachment, Link, Phase, Socket, SocketCore, Starved, State, Syn};
 use crate::attachment::RUNS_WITHIN;
 use crate::clock::monotonic_ns;
 use crate::lock::lock;
@@ -242,7 +242,7 @@ impl SocketCore {
         }
         state.alone_since = NEVER_ALONE;
         state.asked = None;
-        state.starved = false;
+        state.starved = Starved::NOT;
         state.listed_as_starved = false;
         state.owes_announcement = false;
         if state.closed || !state.accepted {

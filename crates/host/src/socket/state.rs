@@ -14,6 +14,7 @@ use super::ends::Ends;
 use super::options::Options;
 use super::passed::Passed;
 use super::phase::{Phase, Syn};
+use super::starved::Starved;
 use super::{bell, mode, room};
 use crate::attachment::{self, HeldRun};
 use crate::bell_name::BellName;
@@ -135,7 +136,7 @@ pub(super) struct State {
     /// To other programs.
     pub(super) passed: Passed,
     /// The last send found no memory or no room in the ring.
-    pub(super) starved: bool,
+    pub(super) starved: Starved,
     /// It stands in the attachment's list of those to be told when there is memory or room.
     pub(super) listed_as_starved: bool,
     /// It stands in the attachment's list of those whose reading must be announced.
@@ -178,7 +179,7 @@ impl State {
             elsewhere: Elsewhere::default(),
             alone_since: 0,
             passed: Passed::default(),
-            starved: false,
+            starved: Starved::NOT,
             listed_as_starved: false,
             owes_announcement: false,
             notices: false,
@@ -227,7 +228,7 @@ impl State {
         // Writable means that a third of the buffer is free, so that a program is not woken for
         // every byte that is acknowledged. After an end a write fails at once: that is not waiting.
         let room = self.send.is_writable(self.options.send_buffer())
-            && !self.starved
+            && !self.starved.is()
             && !self.is_held_back();
         if over || self.write_shut || room {
             ready |= Readiness::OUT | Readiness::WRNORM;
