@@ -1,13 +1,12 @@
 //! A flood of SYNs at the highest rate that one core sends, and what became of them.
 
-use super::responder::{PORT, Plan, start_with};
+use super::responder::{Plan, end, start_with, target};
 use crate::flood::SynFlood;
 use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::fs;
-use std::time::Duration;
 
 /// One flood: frames at each step.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +66,11 @@ impl Flood {
 pub(super) fn measure(plan: &Plan, world: &World) -> Result<Flood> {
     let responder = start_with(&plan.binary, world, &["--json"])?;
     let (lost, back) = client(world)?;
-    let flood = SynFlood::start(world, (Side::Server.ipv4(), PORT).into())?;
+    let flood = SynFlood::start(world, target())?;
     std::thread::sleep(plan.window);
     let report = flood.stop()?;
     let (lost_after, back_after) = client(world)?;
-    responder.stop(Duration::from_secs(5))?;
+    end(responder)?;
     Ok(Flood {
         sent: report.sent,
         lost: lost_after - lost,

@@ -15,7 +15,8 @@ use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
 use aya::sys::{Stats, enable_stats};
 pub use responder::Plan;
-use responder::{PORT, start_with};
+pub(crate) use responder::end;
+use responder::{PORT, start_with, target};
 use serde_json::{Value, json};
 use std::fmt;
 use std::fs;
@@ -108,7 +109,7 @@ impl Pair {
 
     /// Where the responder listens.
     pub fn target() -> SocketAddr {
-        (Side::Server.ipv4(), PORT).into()
+        target()
     }
 
     /// Starts nginx.
@@ -143,7 +144,7 @@ impl Pair {
 
     /// Requests a second of the responder.
     pub fn rate_of_responder(&self, close: bool, window: Duration) -> Result<f64> {
-        self.wrk(&target(), close, window)
+        self.wrk(&asked(), close, window)
     }
 
     /// Nanoseconds of a run of the programs: steering and responder together, and one that lets
@@ -151,7 +152,7 @@ impl Pair {
     pub fn cost(&self, responder: &Process, window: Duration) -> Result<Option<(f64, f64)>> {
         // The kernel counts as long as somebody has the descriptor, and no longer, however we end.
         let counting = enable_stats(Stats::RunTime)?;
-        self.wrk(&target(), false, window)?;
+        self.wrk(&asked(), false, window)?;
         let mut costs = costs(responder.id())?;
         drop(counting);
         costs.sort_by(f64::total_cmp);
@@ -180,14 +181,9 @@ impl Pair {
     }
 }
 
-/// Ends a responder.
-pub(crate) fn end(responder: Process) -> Result<()> {
-    const ENDING: Duration = Duration::from_secs(5);
-    responder.stop(ENDING).map(drop)
-}
-
-fn target() -> String {
-    format!("{}/", Pair::target())
+/// What wrk asks the responder for.
+fn asked() -> String {
+    format!("{}/", target())
 }
 
 /// Nanoseconds of a run of every program that a process holds and that ran often: the kernel tells

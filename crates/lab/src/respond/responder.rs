@@ -3,6 +3,7 @@
 use crate::process::{Process, Program};
 use crate::world::{Side, World};
 use anyhow::Result;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +22,13 @@ pub struct Plan {
 
 /// The responder's port.
 pub(super) const PORT: u16 = 8000;
+/// How long it may take to end.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// Where it listens.
+pub(super) fn target() -> SocketAddr {
+    (Side::Server.ipv4(), PORT).into()
+}
 
 pub(super) fn start_with(binary: &Path, world: &World, arguments: &[&str]) -> Result<Process> {
     let peer = format!("{}/{}", world.name(Side::Client), Side::Client.interface());
@@ -31,7 +39,11 @@ pub(super) fn start_with(binary: &Path, world: &World, arguments: &[&str]) -> Re
         .args(arguments)
         .log(world.scratch().join("respond.log"));
     let mut responder = program.start()?;
-    let address = (Side::Server.ipv4(), PORT).into();
-    responder.wait_until(Duration::from_secs(20), || world.is_reached(address))?;
+    responder.wait_until(Duration::from_secs(20), || world.is_reached(target()))?;
     Ok(responder)
+}
+
+/// Ends a responder.
+pub(crate) fn end(responder: Process) -> Result<()> {
+    responder.stop(ENDING).map(drop)
 }
