@@ -1,17 +1,14 @@
 //! `outboard run`: an unmodified program on the engine.
 
+pub mod library;
 pub mod program;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use queue_pair::{Profile, control};
-
-/// The shared object that takes the place of libc's socket calls.
-const LIBRARY: &str = "liboutboard_preload.so";
 
 /// Run an unmodified program on the engine.
 ///
@@ -33,6 +30,9 @@ pub struct Args {
     /// engine is set]
     #[arg(long, value_name = "PROFILE", env = queue_pair::PROFILE_VARIABLE)]
     profile: Option<Profile>,
+    /// Fail, rather than warn, where the interposed library is of another build than this program
+    #[arg(long, env = "OUTBOARD_SAME_BUILD", value_parser = clap::builder::FalseyValueParser::new())]
+    same_build: bool,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -48,7 +48,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (name, arguments) = args.command.split_first().context("no program was given")?;
     let path = program::find(name)?;
     program::check(&path)?;
-    let library = library()?;
+    let library = library::find()?;
+    if let Some(wrong) = library::of_another_build(&library)? {
+        if args.same_build {
+            bail!("{wrong}");
+        }
+        crate::closed_pipe::remark(format_args!("outboard: {wrong}"));
+    }
     let socket = control::socket_path(&args.engine);
     if let Err(error) = control::Channel::connect(&socket) {
         if args.strict {
@@ -80,37 +86,4 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .env("OUTBOARD_STRICT", if args.strict { "1" } else { "0" })
         .exec();
     Err(error).with_context(|| format!("cannot run {}", path.display()))
-}
-
-/// Where the shared object is: `OUTBOARD_PRELOAD`, beside this executable, or in
-/// `../lib/outboard` of it.
-///
-/// # Errors
-/// It is in none of these places.
-pub fn library() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os("OUTBOARD_PRELOAD") {
-        let path = PathBuf::from(path);
-        if !path.is_file() {
-            bail!(
-                "OUTBOARD_PRELOAD names {}, which is no file",
-                path.display()
-            );
-        }
-        return Ok(path);
-    }
-    let executable = std::env::current_exe().context("cannot tell where this program is")?;
-    let here = executable.parent().unwrap_or(Path::new("/"));
-    let places = [
-        here.join(LIBRARY),
-        here.join("../lib/outboard").join(LIBRARY),
-    ];
-    match places.iter().find(|place| place.is_file()) {
-        Some(found) => Ok(found.canonicalize()?),
-        None => bail!(
-            "{LIBRARY} is neither in {} nor in {}; build it (`cargo build --workspace`) or name it \
-             in OUTBOARD_PRELOAD",
-            here.display(),
-            here.join("../lib/outboard").display(),
-        ),
-    }
 }

@@ -38,6 +38,7 @@ pub struct Args {
 /// Runs the demo.
 pub fn run(args: Args) -> Result<ExitCode> {
     crate::rights::check("demo")?;
+    crate::run::library::check()?;
     for (needed, package) in [("ip", "iproute2"), ("curl", "curl")] {
         if tool::find(needed).is_none() {
             bail!("{needed} is not installed: apt-get install {package}");

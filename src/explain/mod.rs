@@ -35,9 +35,15 @@ struct Explained {
     /// Why the interposer is not in it, if it was meant to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_interposed: Option<String>,
+    /// That the interposer in it is not of this build, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interposer: Option<&'static str>,
     explanations: Vec<Explanation>,
     sockets: Vec<SocketRow>,
 }
+
+/// What is said of an interposer that is not of this build.
+const ANOTHER: &str = "of another build than this outboard";
 
 /// Prints the explanations.
 pub fn run(args: Args) -> Result<ExitCode> {
@@ -70,6 +76,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             not_interposed: (!interposed && !told)
                 .then(|| not_interposed(pid))
                 .flatten(),
+            interposer: processes::has_another_interposer(pid).then_some(ANOTHER),
             explanations,
             sockets: own.cloned().collect(),
             process,
@@ -119,7 +126,10 @@ fn not_interposed(pid: u32) -> Option<String> {
 fn render(explained: &[Explained]) -> String {
     let told: Vec<&Explained> = explained
         .iter()
-        .filter(|one| !one.explanations.is_empty() || one.not_interposed.is_some())
+        .filter(|one| {
+            let is_told = one.not_interposed.is_some() || one.interposer.is_some();
+            is_told || !one.explanations.is_empty()
+        })
         .collect();
     let Some(first) = told.first() else {
         let (one, pid) = (
@@ -170,7 +180,13 @@ fn table(explained: &Explained) -> String {
     for column in 1..4 {
         table.left(column);
     }
-    table.to_string()
+    let interposer = explained.interposer.map_or_else(String::new, |what| {
+        format!("The interposer in it is {what}: start the program anew\n")
+    });
+    if explained.explanations.is_empty() && explained.not_interposed.is_none() {
+        return interposer;
+    }
+    table.to_string() + &interposer
 }
 
 /// What the engine has of a listener, or what lies in the queues of the connections that an explanation
@@ -204,6 +220,7 @@ mod tests {
                 name: "server".into(),
             },
             not_interposed: None,
+            interposer: None,
             explanations,
             sockets: Vec::new(),
         }
@@ -236,6 +253,20 @@ mod tests {
             -           2 connections  engine\n\
             11          datagram       kernel      only TCP is offloaded\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn an_interposer_of_another_build_is_told_of() {
+        let mut one = explained(7, vec![explanation(6, "listener", "")]);
+        one.interposer = Some(ANOTHER);
+        let text = render(&[one]);
+        assert!(text.contains("listener"), "{text}");
+        let last = text.lines().last().expect("a line");
+        assert!(last.contains("of another build"), "{text}");
+        // Also where it has shown nothing.
+        let mut silent = explained(7, vec![]);
+        silent.interposer = Some(ANOTHER);
+        assert_eq!(render(&[silent]), format!("{last}\n"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The processes of this machine, as far as /proc tells.
 
+use crate::run::library::NAME;
+use enterable::made::{MADE_OF, made_of};
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-/// The interposer's file, as it stands in a process's list of mappings.
-const LIBRARY: &str = "liboutboard_preload.so";
 /// What `outboard run` puts into the environment.
 const VARIABLE: &[u8] = b"OUTBOARD_SOCKET=";
 
@@ -85,9 +85,52 @@ fn program(pid: u32) -> Option<String> {
 
 /// Whether the interposer is in a process.
 pub fn is_interposed(pid: u32) -> bool {
-    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.windows(LIBRARY.len())
-        .any(|window| window == LIBRARY.as_bytes())
+    interposer(pid).is_some()
+}
+
+/// Whether one of another build than this program's is in it, as far as that can be told.
+pub fn has_another_interposer(pid: u32) -> bool {
+    let mapped = interposer(pid);
+    let says = mapped.map(|mapped| mapped.file(pid).and_then(|file| made_of(&file)));
+    matches!(says, Some(Ok(says)) if says.as_deref() != Some(MADE_OF))
+}
+
+/// Where the interposer is in a process's list of mappings (proc_pid_maps(5)).
+#[derive(Debug, PartialEq, Eq)]
+struct Mapped {
+    /// From where to where, as it stands there.
+    range: String,
+    /// Its file, as the process sees it.
+    path: String,
+}
+
+fn interposer(pid: u32) -> Option<Mapped> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    mapped(&String::from_utf8_lossy(&maps))
+}
+
+fn mapped(maps: &str) -> Option<Mapped> {
+    let line = maps.lines().find(|line| line.contains(NAME))?;
+    Some(Mapped {
+        range: line.split(' ').next()?.to_owned(),
+        path: line[line.find('/')?..].to_owned(),
+    })
+}
+
+impl Mapped {
+    /// A path to the file that is mapped, which may have been replaced since: there may be another of its name.
+    fn file(&self, pid: u32) -> io::Result<PathBuf> {
+        let process = Path::new("/proc").join(pid.to_string());
+        let itself = process.join("map_files").join(&self.range);
+        // Only root looks there.
+        if fs::File::open(&itself).is_ok() {
+            return Ok(itself);
+        }
+        match self.path.ends_with(" (deleted)") {
+            true => Err(io::ErrorKind::NotFound.into()),
+            false => Ok(process.join("root").join(self.path.trim_start_matches('/'))),
+        }
+    }
 }
 
 /// Whether a process was started with the environment of `outboard run`.
@@ -107,6 +150,23 @@ mod tests {
             parent,
             name: name.into(),
         }
+    }
+
+    #[test]
+    fn the_interposer_is_found_among_mappings() {
+        let maps = "55d0-55d1 r--p 0 fe:01 7 /usr/sbin/nginx\n\
+            7f00a000-7f00b000 r--p 00000000 fe:01 9     /opt/my lib/liboutboard_preload.so (deleted)\n\
+            7f00b000-7f00c000 r-xp 00001000 fe:01 9     /opt/my lib/liboutboard_preload.so (deleted)\n";
+        let found = mapped(maps).expect("it is there");
+        assert_eq!(found.range, "7f00a000-7f00b000");
+        assert_eq!(found.path, "/opt/my lib/liboutboard_preload.so (deleted)");
+        // No process has this number.
+        assert!(found.file(1 << 30).is_err(), "what is gone is not told of");
+        let gone = "7f00a000-7f00b000 r--p 00000000 fe:01 9 /usr/lib/liboutboard_preload.so\n";
+        let file = mapped(gone).expect("it is there").file(1 << 30);
+        let expected = format!("/proc/{}/root/usr/lib/{NAME}", 1 << 30);
+        assert_eq!(file.expect("its path"), Path::new(&expected));
+        assert_eq!(mapped("55d0-55d1 r--p 0 fe:01 7 /usr/sbin/nginx\n"), None);
     }
 
     #[test]

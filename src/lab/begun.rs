@@ -45,7 +45,7 @@ pub fn go_on(directory: &mut Directory, anyway: bool) -> Result<()> {
             found.join("; ")
         );
     }
-    directory.change(found.join("; "))
+    directory.change(format!("when it went on, {}", found.join("; ")))
 }
 
 /// Where a run was begun with other levels, subjects or measures than would be measured now.
@@ -74,16 +74,28 @@ pub fn extent(is_quick: bool) -> Extent {
 }
 
 /// What measures, by what is in it. It is read once: who replaces it while it runs changes nothing of that.
-fn build() -> &'static [(&'static str, String); 2] {
+pub fn build() -> &'static [(&'static str, String); 2] {
     static BUILD: OnceLock<[(&str, String); 2]> = OnceLock::new();
+    BUILD.get_or_init(build_now)
+}
+
+fn build_now() -> [(&'static str, String); 2] {
     let told = |file: Result<PathBuf>| {
         let content = file.and_then(|file| Ok(content(&file)?));
         content.unwrap_or_else(|error| format!("unknown: {error:#}"))
     };
-    BUILD.get_or_init(|| {
-        let program = std::env::current_exe().map_err(Into::into);
-        let library = crate::run::library();
-        [(PROGRAM, told(program)), (LIBRARY, told(library))]
+    let program = std::env::current_exe().map_err(Into::into);
+    let library = crate::run::library::find();
+    [(PROGRAM, told(program)), (LIBRARY, told(library))]
+}
+
+/// What is to be said if the program or its library is another one now than when this one began: engines and programs
+/// are started by their names, all the time.
+pub fn replaced() -> Option<String> {
+    (build_now() != *build()).then(|| {
+        "outboard or its library was built or installed anew while this was measured, so part of it is of one \
+         build and part of another"
+            .to_owned()
     })
 }
 
@@ -120,7 +132,7 @@ fn content(file: &Path) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::super::shaped::tests::header;
-    use super::{PROGRAM, go_on};
+    use super::{PROGRAM, go_on, replaced};
     use ::lab::experiment::Directory;
     use ::lab::experiment::directory::Header;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -142,6 +154,7 @@ mod tests {
         assert!(directory.changes().is_empty());
         go_on(&mut directory, true).unwrap();
         assert_eq!(directory.changes().len(), 1);
+        assert_eq!(replaced(), None);
         std::fs::remove_dir_all(&scratch).unwrap();
     }
 

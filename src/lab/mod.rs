@@ -234,6 +234,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         _ => {}
     }
     crate::rights::check("lab")?;
+    // These have the responder alone.
+    let is_without = matches!(
+        args.experiment,
+        Experiment::Stateless(_) | Experiment::Respond(_)
+    );
+    if !is_without {
+        crate::run::library::check()?;
+    }
     match args.experiment {
         Experiment::Run(args) => shaped::run(&args),
         Experiment::TcpServers(args) => args.run(),
@@ -325,6 +333,8 @@ fn told(failed: Option<String>) -> ExitCode {
 fn watched<T>(experiment: impl FnOnce(&mut dyn FnMut(&str)) -> Result<T>) -> Result<T> {
     let mut progress = std::io::stderr();
     let terminal = progress.is_terminal();
+    // What it is now is what is to be measured.
+    begun::build();
     let result = experiment(&mut |doing| {
         // One line that changes on a terminal; elsewhere a line each. Nobody misses it if it
         // cannot be written.
@@ -336,6 +346,9 @@ fn watched<T>(experiment: impl FnOnce(&mut dyn FnMut(&str)) -> Result<T>) -> Res
     });
     if terminal {
         eprint!("\r\x1b[K");
+    }
+    if let Some(replaced) = begun::replaced() {
+        crate::closed_pipe::remark(format_args!("outboard: {replaced}"));
     }
     result
 }

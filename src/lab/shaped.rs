@@ -1,6 +1,6 @@
 //! `outboard lab list` and `lab run`: the experiments that have the one shape.
 
-use super::begun::{LOG, extent, go_on, settings};
+use super::begun::{LOG, extent, go_on, replaced, settings};
 use super::only::keep;
 use super::watch::{Place, Watch};
 use ::lab::catalogue::{self, Entry, Setup};
@@ -336,6 +336,9 @@ fn go(
     .run(bench.as_mut(), |progress| watch.show(progress))?;
     drop(bench);
     watch.finish();
+    if let Some(replaced) = replaced() {
+        directory.change(replaced)?;
+    }
     let (analysis, file) = report::write(directory)?;
     print!("{}", report::summary(directory, &analysis));
     if end == End::Interrupted {

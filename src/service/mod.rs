@@ -103,7 +103,7 @@ fn enable(of: &Of, engine: &str, strict: bool) -> Result<()> {
             unit.path.display()
         );
     }
-    let library = crate::run::library()?;
+    let library = crate::run::library::find()?;
     // In an image the library is where the image will have it.
     let library = match library.strip_prefix(&of.root) {
         Ok(inside) => Path::new("/").join(inside),

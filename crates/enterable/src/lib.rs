@@ -1,6 +1,6 @@
 //! Which programs the interposed library can be in: those that glibc's loader loads, and whose calls go
 //! through libc. `outboard run` asks this of the program that it is given, the library itself of every
-//! program that is executed later.
+//! program that is executed later. Before that it asks whether the library is the one that it was built with ([`made`]).
 //!
 //! Only what matters of a file is read: its first bytes, the lists of its segments and sections, and names.
 //! Rights that a file gives to who executes it are another matter, which depends on who that is.
@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod file;
+pub mod made;
 
 use std::ffi::OsStr;
 use std::io;

@@ -48,6 +48,9 @@ impl Outboard {
             .program(Side::Server, &self.binary)
             .arg(name)
             .env("OUTBOARD_SOCKET", &self.socket)
+            // What is started with an old library would be measured as if it were with this one. Binaries of before
+            // do not know of it.
+            .env("OUTBOARD_SAME_BUILD", "1")
     }
 
     /// Starts the engine on the server's interface and waits until it answers.

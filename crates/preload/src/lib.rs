@@ -17,6 +17,8 @@
 //! 6. [`thread`]: signals, and the locks of this library.
 //! 7. [`kernel`]: system calls, and what they take.
 //!
+//! Of what all of it is made stands in its file ([`made_of`]), for who starts programs with it.
+//!
 //! No call by name leaves this library for the kernel: those names are its own. What Rust's
 //! standard library and `rustix` do on our behalf comes back through `exports` or goes by number,
 //! and finds descriptors that are not in the table. How it all starts is listed in [`start`].
@@ -25,6 +27,7 @@ mod calls;
 mod engine;
 mod exports;
 mod kernel;
+mod made_of;
 mod numbers;
 mod objects;
 mod start;

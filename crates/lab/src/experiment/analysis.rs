@@ -283,7 +283,7 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
     let records = directory.records();
     let changes = directory.changes().iter();
     let mut warnings: Vec<String> = changes
-        .map(|what| format!("Its measurements are not of the same: when it went on, {what}."))
+        .map(|what| format!("Its measurements are not of the same: {what}."))
         .collect();
     match directory.end() {
         Some(End::Narrow | End::Rounds) => {}

@@ -1,0 +1,83 @@
+//! The shared object that takes the place of libc's socket calls: where it is, and whether it is of this build.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use enterable::made::{MADE_OF, made_of};
+
+/// Its file.
+pub const NAME: &str = "liboutboard_preload.so";
+
+/// What to do about one of another build.
+const REMEDY: &str = "build or install both anew (cargo build --workspace)";
+
+/// Where it is: `OUTBOARD_PRELOAD`, beside this executable, or in `../lib/outboard` of it.
+///
+/// # Errors
+/// It is in none of these places.
+pub fn find() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("OUTBOARD_PRELOAD") {
+        let path = PathBuf::from(path);
+        if !path.is_file() {
+            bail!(
+                "OUTBOARD_PRELOAD names {}, which is no file",
+                path.display()
+            );
+        }
+        return Ok(path);
+    }
+    let executable = std::env::current_exe().context("cannot tell where this program is")?;
+    let here = executable.parent().unwrap_or(Path::new("/"));
+    let places = [here.join(NAME), here.join("../lib/outboard").join(NAME)];
+    match places.iter().find(|place| place.is_file()) {
+        Some(found) => Ok(found.canonicalize()?),
+        None => bail!(
+            "{NAME} is neither in {} nor in {}; build it (`cargo build --workspace`) or name it \
+             in OUTBOARD_PRELOAD",
+            here.display(),
+            here.join("../lib/outboard").display(),
+        ),
+    }
+}
+
+/// What is wrong with this library, if it is not the one that this program was built with.
+///
+/// # Errors
+/// It cannot be read.
+pub fn of_another_build(library: &Path) -> Result<Option<String>> {
+    let shown = library.display();
+    let made_of = made_of(library).with_context(|| format!("cannot read {shown}"))?;
+    Ok((made_of.as_deref() != Some(MADE_OF)).then(|| {
+        format!("{shown} is of another build than this program, so one of them is old: {REMEDY}")
+    }))
+}
+
+/// Refuses to measure with a library of another build: what it does would be taken for what this one does. That there is
+/// none, whoever needs it says.
+///
+/// # Errors
+/// It is of another build, or cannot be read.
+pub fn check() -> Result<()> {
+    let library = find().ok();
+    match library
+        .map(|library| of_another_build(&library))
+        .transpose()?
+    {
+        Some(Some(wrong)) => bail!("{wrong}"),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_another_build;
+    use std::path::Path;
+
+    #[test]
+    fn a_library_that_says_nothing_is_of_another_build() {
+        let this = std::env::current_exe().expect("a test has an executable");
+        let said = of_another_build(&this).expect("to be read");
+        assert!(said.is_some_and(|said| said.contains("of another build")));
+        assert!(of_another_build(Path::new("/nonexistent")).is_err());
+    }
+}
