@@ -136,13 +136,14 @@ fn no_command_panics_when_nobody_reads_it() {
         }
     }
     // From where clients are.
-    for further in [&["--json"][..], &["--csv"], &[]] {
+    let rated: &[&str] = &["--sockets", "--close", "-n", "50", "--conn-rate", "500"];
+    let people: &[&str] = &["--users", "200", "-d", "1s"];
+    let printed = [&["--json"][..], &["--csv"], &[]];
+    let loads = [rated, people].map(|load| printed.map(|further| [load, further].concat()));
+    for further in loads.concat() {
         let status = world.on(Side::Client, || {
             let mut load = Command::new(OUTBOARD);
-            load.args(["load", &url, "--sockets", "--close", "-n", "50"])
-                .args(["--conn-rate", "500"])
-                .args(further)
-                .stdout(unread());
+            load.args(["load", &url]).args(&further).stdout(unread());
             Ok(load.status()?)
         });
         let status = status.expect("it runs");

@@ -321,6 +321,58 @@ fn sockets_ask_for_the_same() {
 }
 
 #[test]
+fn users_ask_have_their_answers_and_ask_again() {
+    if lab::skip_without("users_ask_have_their_answers_and_ask_again", &[]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let asked = recorder(&world);
+    let arguments = |further: &[&'static str]| {
+        let common = [
+            "http://10.77.0.1/a",
+            "--path",
+            "/b*3",
+            "--users",
+            "400",
+            "-c",
+            "100",
+            "-d",
+            "2s",
+            "--seed",
+            "7",
+            "--grace",
+            "60s",
+        ];
+        [&common[..], further].concat()
+    };
+    let (succeeded, said) = load(&world, &arguments(&["--json"]));
+    assert!(succeeded, "{said}");
+    let said = json(&said);
+    assert_eq!(said["users"], 400, "{said:#}");
+    assert_eq!(said["seed"], 7, "{said:#}");
+    assert_eq!(said["errors"], 0, "{said:#}");
+    let requests = said["requests"].as_u64().expect("a number");
+    assert_eq!(said["connections"], requests, "{said:#}");
+    assert_eq!(said["latency"]["count"], requests, "{said:#}");
+    {
+        let asked = asked.lock().expect("notes");
+        assert_eq!(asked.len() as u64, requests);
+        assert!(asked.iter().all(|one| one.contains("Connection: close")));
+        let of = |path: &str| {
+            let begins = format!("GET {path} HTTP/1.1\n");
+            asked.iter().filter(|one| one.starts_with(&begins)).count()
+        };
+        assert_eq!(of("/a") + of("/b"), asked.len());
+        assert!(of("/b") > of("/a") && of("/a") > 0, "{} of /a", of("/a"));
+    }
+    let (succeeded, said) = load(&world, &arguments(&[]));
+    assert!(succeeded, "{said}");
+    for part in ["400 users, who had an answer every ", "Seed 7 (repeat"] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
 fn a_terminal_gets_a_bar() {
     let test = "a_terminal_gets_a_bar";
     if lab::skip_without(test, &["script"]) {

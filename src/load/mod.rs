@@ -3,12 +3,14 @@
 //! | file | what |
 //! | --- | --- |
 //! | `options` | what can be said on the command line |
+//! | `foreign` | what other tools are told |
 //! | `url` | what is asked for: the address, the paths and their sizes |
 //! | `request` | the requests made of that |
 //! | `job` | a load, ready to be run |
 //! | `target` | the way there, and whether it may be aimed at |
 //! | `stateless` | the client of `stateless::client` on AF_XDP |
 //! | `sockets` | the same load over ordinary sockets |
+//! | `users` | people instead of a rate, over sockets |
 //! | `outcome` | what came of it |
 //! | `progress` | a line a second |
 //! | `report` | the summary, as text and JSON |
@@ -17,6 +19,7 @@
 //! | `plot` | the run as a picture |
 //! | `search` | the highest rate without loss |
 
+mod foreign;
 mod job;
 mod options;
 mod outcome;
@@ -31,6 +34,7 @@ mod sockets;
 mod stateless;
 mod target;
 mod url;
+mod users;
 
 use std::process::ExitCode;
 
@@ -48,7 +52,9 @@ use url::Url;
 impl Job<'_> {
     /// Runs it at what was asked for; `rate` takes the place of what was said of the rate.
     fn run(&self, rate: Option<f64>, progress: &mut Progress) -> Result<Outcome> {
-        if self.args.sockets {
+        if let Some(count) = self.args.users {
+            users::run(self, count, progress)
+        } else if self.args.sockets {
             sockets::run(self, rate, progress)
         } else {
             stateless::run(self, rate, progress)
@@ -136,6 +142,9 @@ fn title(args: &Args) -> String {
     }
     if let Some(rate) = args.conn_rate {
         title += &format!(", {rate} connections/s due");
+    }
+    if let Some(users) = args.users {
+        title += &format!(", {users} users");
     }
     if let Some(connections) = args.connections {
         title += &format!(", {connections} connections at once");

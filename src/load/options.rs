@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::foreign::Foreign;
 use crate::advice::duration;
 use anyhow::{Result, bail};
 use stateless::client::Finish;
@@ -17,14 +18,16 @@ use stateless::client::Finish;
     outboard load http://10.77.0.1/ -c 100 -d 10s\n  \
     outboard load http://10.77.0.1/ --close --conn-rate 20000 -d 30s --latency\n  \
     outboard load 'http://10.77.0.1/?s={size}' --sizes lognormal:8k,2 -R 50000 --plot run.svg\n  \
-    outboard load http://10.77.0.1/ --close --search --expect 20000\n\n\
+    outboard load http://10.77.0.1/ --close --search --expect 20000\n  \
+    outboard load http://10.77.0.1/ --path '/logo.png*9' --users 5000 -d 5m\n\n\
     From many addresses (the server needs a route back to them, here by 10.77.0.2):\n  \
     outboard load http://10.77.0.1/ -S 10.78.0.0/20 -k 0 -n 1000000 --conn-rate 100000")]
 pub struct Args {
     // Written apart: brackets are links in a doc comment.
     #[arg(help = "What to ask for: http://ADDRESS[:PORT]/PATH")]
     pub url: String,
-    /// Connections outstanding at once, at most [default: 32; with a rate: no limit]
+    /// Connections outstanding at once, at most [default: 32; with a rate: no limit; with
+    /// --users: 512]
     #[arg(short, long, value_name = "N", value_parser = count)]
     pub connections: Option<u64>,
     /// Requests a second, due at a fixed rate whether the server keeps up or not
@@ -33,6 +36,10 @@ pub struct Args {
     /// Connections a second, due at a fixed rate; requests in them follow responses
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub conn_rate: Option<f64>,
+    /// So many people instead of a rate, as SURGE has them: each asks over a connection of its own (of the kernel's
+    /// sockets), has its answer, pauses for seconds or minutes, and asks again
+    #[arg(long, value_name = "N", value_parser = users)]
+    pub users: Option<usize>,
     /// End after so many requests (with -k 0: connections)
     #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub requests: Option<u64>,
@@ -134,121 +141,6 @@ pub struct Args {
     pub foreign: Foreign,
 }
 
-/// Options of other tools of the kind, so that who tries them learns what there is instead.
-#[derive(clap::Args)]
-pub struct Foreign {
-    #[arg(short = 't', long, hide = true, value_name = "N")]
-    threads: Option<u32>,
-    #[arg(short = 's', long, hide = true, value_name = "SCRIPT")]
-    script: Option<PathBuf>,
-    #[arg(short = 'm', long, hide = true, value_name = "METHOD")]
-    method: Option<String>,
-    #[arg(short = 'z', hide = true, value_name = "TIME")]
-    for_time: Option<String>,
-    #[arg(short = 'D', hide = true, value_name = "SECONDS")]
-    for_seconds: Option<String>,
-    #[arg(short = 'K', long, hide = true, allow_hyphen_values = true, num_args = 0..=1)]
-    keepalive: Option<Option<String>>,
-    #[arg(long, visible_aliases = ["h2", "http-version", "h1", "alpn-list", "npn-list"], hide = true,
-          num_args = 0..=1)]
-    http2: Option<Option<String>>,
-    #[arg(long, visible_aliases = ["tls", "cert", "cacert", "key", "ciphers"], hide = true,
-          num_args = 0..=1)]
-    insecure: Option<Option<String>>,
-    #[arg(long, visible_aliases = ["body", "form", "post", "upload-file"], hide = true, num_args = 0..=1)]
-    data: Option<Option<String>>,
-    #[arg(long, visible_aliases = ["query-per-second"], hide = true, value_name = "RATE")]
-    qps: Option<String>,
-    #[arg(short = 'x', long, hide = true, value_name = "URL")]
-    proxy: Option<String>,
-    #[arg(long, visible_aliases = ["no-keepalive"], hide = true)]
-    disable_keepalive: bool,
-    #[arg(long, hide = true, num_args = 0..=1)]
-    redirect: Option<Option<String>>,
-}
-
-impl Foreign {
-    fn check(&self) -> Result<()> {
-        for (given, name, instead) in [
-            (
-                self.threads.is_some_and(|threads| threads != 1),
-                "-t",
-                "the client is one thread on one receive queue, which is seldom the limit; for \
-                 more, start it several times, each with its own --ports; how long it lasts is -d TIME, \
-                 and how long an answer may take --timeout TIME",
-            ),
-            (
-                self.script.is_some(),
-                "-s",
-                "there are no scripts; say what is asked for by --path, --sizes and -H; how long an answer may \
-                 take is --timeout TIME, and a soft start --ramp TIME",
-            ),
-            (
-                self.method.as_deref().is_some_and(|method| method != "GET"),
-                "-m",
-                "requests are GET, or HEAD by --head: others carry a body, and a stateless client \
-                 has none to repeat; there are no streams (h2load does HTTP/2)",
-            ),
-            (
-                self.for_time.is_some(),
-                "-z",
-                "the time is -d TIME here, such as -d 10s",
-            ),
-            (
-                self.for_seconds.is_some(),
-                "-D",
-                "the time is -d TIME here, such as -d 10s, and requests have no bodies",
-            ),
-            (
-                self.keepalive.is_some(),
-                "--keepalive",
-                "connections stay unless --close or -k N says otherwise",
-            ),
-            (
-                self.http2.is_some(),
-                "--http2",
-                "it speaks HTTP/1.1 only; h2load does HTTP/2 and 3",
-            ),
-            (
-                self.insecure.is_some(),
-                "--insecure",
-                "there is no TLS: encryption needs a session on the client, which it has none of; \
-                 use oha, wrk or h2load",
-            ),
-            (
-                self.data.is_some(),
-                "--data",
-                "requests have no bodies, since a stateless client has none to repeat; use oha or h2load",
-            ),
-            (
-                self.qps.is_some(),
-                "--qps",
-                "requests a second are -R RATE here",
-            ),
-            (
-                self.proxy.is_some(),
-                "-x",
-                "it asks the server itself, by no proxy",
-            ),
-            (
-                self.disable_keepalive,
-                "--disable-keepalive",
-                "a connection for each request is --close here",
-            ),
-            (
-                self.redirect.is_some(),
-                "--redirect",
-                "redirections are counted by their status, and not followed",
-            ),
-        ] {
-            if given {
-                bail!("{name}: {instead}");
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Ports to come from, if nothing is said: servers seldom listen on these.
 const PORTS: (u16, u16) = (10_240, 65_535);
 
@@ -284,7 +176,13 @@ impl Args {
                  --retry shorter, too"
             );
         }
-        if self.sockets {
+        self.check_users()?;
+        if self.is_by_sockets() {
+            let with = if self.users.is_some() {
+                "--users"
+            } else {
+                "--sockets"
+            };
             for (given, name, why) in [
                 (
                     self.keep_alive.is_some_and(|per| per != 1),
@@ -307,13 +205,18 @@ impl Args {
                     "--responder-json",
                     "the kernel does not tell what it sent again",
                 ),
-                (!self.ramp.is_zero(), "--ramp", "its rate is there at once"),
+                (!self.ramp.is_zero(), "--ramp", "all of it is there at once"),
                 (
                     self.finish != Who::Server,
                     "--finish",
                     "the kernel ends connections its own way",
                 ),
-                (self.seed.is_some(), "--seed", "the kernel chooses ports"),
+                (
+                    // What people do can be done again.
+                    self.seed.is_some() && self.users.is_none(),
+                    "--seed",
+                    "the kernel chooses ports",
+                ),
                 (self.ports.is_some(), "--ports", "the kernel chooses them"),
                 (
                     self.timeout.is_some(),
@@ -323,7 +226,7 @@ impl Args {
                 (self.retry.is_some(), "--retry", "the kernel sends again"),
             ] {
                 if given {
-                    bail!("{name} does not go with --sockets: {why}");
+                    bail!("{name} does not go with {with}: {why}");
                 }
             }
         }
@@ -337,6 +240,33 @@ impl Args {
             bail!("-k 0 holds connections: say how many (-c), or at which rate (--conn-rate)");
         }
         Ok(())
+    }
+
+    /// What goes with a rate does not go with people.
+    fn check_users(&self) -> Result<()> {
+        if self.users.is_none() {
+            return Ok(());
+        }
+        let (asks, ends) = (
+            "people ask when they have had their answer and read it",
+            "people ask without end: -d TIME says for how long",
+        );
+        for (given, name, why) in [
+            (self.rate.is_some(), "-R", asks),
+            (self.conn_rate.is_some(), "--conn-rate", asks),
+            (self.search, "--search", asks),
+            (self.requests.is_some(), "-n", ends),
+        ] {
+            if given {
+                bail!("{name} does not go with --users: {why}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is by sockets of the kernel's.
+    pub fn is_by_sockets(&self) -> bool {
+        self.sockets || self.users.is_some()
     }
 
     /// After how long something is sent again.
@@ -375,6 +305,14 @@ fn count(text: &str) -> Result<u64, String> {
     match super::url::number(text) {
         Some(number) if (1.0..=1e15).contains(&number) => Ok(number as u64),
         _ => Err("write a number such as 100, 20k or 1.5m".into()),
+    }
+}
+
+fn users(text: &str) -> Result<usize, String> {
+    const MOST: f64 = 1e6;
+    match super::url::number(text) {
+        Some(number) if (1.0..=MOST).contains(&number) => Ok(number as usize),
+        _ => Err("write how many people, from 1 to a million, such as 500 or 20k".into()),
     }
 }
 

@@ -103,6 +103,17 @@ pub struct Outcome {
     pub seconds: Vec<Second>,
     /// What the stateless client knows.
     pub details: Option<Details>,
+    /// The people who asked, if it was people.
+    pub users: Option<Users>,
+}
+
+/// People who ask.
+#[derive(Debug, Clone, Copy)]
+pub struct Users {
+    /// How many.
+    pub count: usize,
+    /// What they do is drawn from this: with it, the run can be repeated.
+    pub seed: u64,
 }
 
 impl Outcome {

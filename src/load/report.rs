@@ -39,6 +39,15 @@ fn summary(text: &mut String, outcome: &Outcome, whole: bool) -> std::fmt::Resul
         short(reached.bytes as f64 * 8.0 / seconds),
         reached.errors
     )?;
+    if let Some(users) = &outcome.users {
+        let every = users.count as f64 * seconds / (reached.requests as f64).max(1.0);
+        writeln!(
+            text,
+            "{} users, who had an answer every {} on average",
+            users.count,
+            time(every * 1e6)
+        )?;
+    }
     if reached.unfinished > 0 {
         writeln!(
             text,
@@ -71,7 +80,10 @@ fn summary(text: &mut String, outcome: &Outcome, whole: bool) -> std::fmt::Resul
         }
         steps(text, details)?;
         path(text, details)?;
-        writeln!(text, "Seed {} (repeat with --seed)", details.seed)?;
+    }
+    let seed = outcome.details.as_ref().map(|details| details.seed);
+    if let Some(seed) = seed.or(outcome.users.map(|users| users.seed)) {
+        writeln!(text, "Seed {seed} (repeat with --seed)")?;
     }
     Ok(())
 }
@@ -288,6 +300,10 @@ pub fn json(outcome: &Outcome, sides: Option<&Between>) -> Value {
                 "remarks": remarks(&details.path, details.counters.timestamps_wrong),
             }),
         );
+    }
+    if let (Some(users), Some(object)) = (&outcome.users, value.as_object_mut()) {
+        object.insert("users".into(), users.count.into());
+        object.insert("seed".into(), users.seed.into());
     }
     if let (Some(sides), Some(object)) = (sides, value.as_object_mut()) {
         object.insert("between".into(), sides.json());

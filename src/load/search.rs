@@ -144,6 +144,7 @@ mod tests {
             latency: stateless::client::histogram(),
             seconds: Vec::new(),
             details: None,
+            users: None,
         };
         assert!(is_carried(&outcome(true, 10_000, 30_000, 0), 1_000.0));
         // Half of the connections have more requests than there were to be connections.

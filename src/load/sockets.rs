@@ -51,10 +51,7 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
         latency = in_microseconds(so_far);
         clock.tick(reached(so_far, close, connections), &latency, progress);
     })?;
-    let mut progress_at_end = reached(&outcome, close, connections);
-    // Nothing more is waited for: what was due and has no answer by now failed.
-    progress_at_end.unfinished = outcome.unanswered();
-    progress_at_end.errors += outcome.unanswered();
+    let mut progress_at_end = ended(&outcome, close, connections);
     if outcome.unanswered() > 0 {
         // Nothing came after the last answer, and waiting in vain is no part of a rate.
         progress_at_end.seconds = outcome.took.max(outcome.window).as_secs_f64();
@@ -69,6 +66,7 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
         latency,
         seconds: clock.seconds,
         details: None,
+        users: None,
     })
 }
 
@@ -87,7 +85,18 @@ fn asked(requests: &Requests, close: bool, limit: Option<u64>) -> Asked {
     }
 }
 
-fn reached(outcome: &OfSockets, close: bool, connections: usize) -> Reached {
+/// How far it is in the end: nothing more is waited for, so what was due and has no answer by now failed.
+pub fn ended(outcome: &OfSockets, close: bool, connections: usize) -> Reached {
+    let reached = reached(outcome, close, connections);
+    Reached {
+        unfinished: outcome.unanswered(),
+        errors: reached.errors + outcome.unanswered(),
+        ..reached
+    }
+}
+
+/// How far it is.
+pub fn reached(outcome: &OfSockets, close: bool, connections: usize) -> Reached {
     Reached {
         seconds: outcome.took.as_secs_f64(),
         outstanding: outcome.unanswered().min(connections as u64),
@@ -104,7 +113,8 @@ fn reached(outcome: &OfSockets, close: bool, connections: usize) -> Reached {
     }
 }
 
-fn in_microseconds(outcome: &OfSockets) -> hdrhistogram::Histogram<u64> {
+/// Its latencies, as reports have them.
+pub fn in_microseconds(outcome: &OfSockets) -> hdrhistogram::Histogram<u64> {
     let mut histogram = histogram();
     for value in outcome.latency.iter_recorded() {
         let us = value.value_iterated_to() / 1000;

@@ -157,6 +157,7 @@ fn drive(
             memory: client.ledger_memory(),
             seed: 0,
         }),
+        users: None,
     })
 }
 
@@ -230,7 +231,7 @@ fn describe(job: &Job<'_>, way: &Way, rate: Option<f64>) -> Result<(Config, Plan
     };
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let verify = verify(args, &patterns)?;
-    let key = args.seed.map_or_else(random, Ok)?;
+    let key = job.seed()?;
     let config = Config {
         server: job.url.server,
         sources,
@@ -366,13 +367,6 @@ fn verify(args: &Args, patterns: &[Pattern]) -> Result<Verify> {
 fn mss(mtu: usize, v4: bool) -> u16 {
     let headers = if v4 { 40 } else { 60 };
     u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX)
-}
-
-fn random() -> Result<u64> {
-    use std::io::Read;
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub fn find(url: &Url, args: &Args) -> Result<Target> {
         )
         .with_context(|| format!("there is no route to {server}"))?;
     if route.local || server.is_loopback() {
-        if args.sockets {
+        if args.is_by_sockets() {
             return Ok(Target::Local);
         }
         bail!(
@@ -68,7 +68,7 @@ pub fn find(url: &Url, args: &Args) -> Result<Target> {
         Some(interface) => interface,
         None => Interface::find(&name_of(route.interface)?)?,
     };
-    if args.sockets {
+    if args.is_by_sockets() {
         // The kernel finds the rest by itself.
         let source = route.source.unwrap_or(server);
         let link = Link::default();

@@ -42,6 +42,26 @@ fn mistakes_are_answered_by_what_to_do() {
             "-S does not go with --sockets",
         ),
         (
+            &["http://10.77.0.1/", "--users", "5", "-R", "9"],
+            "-R does not go with --users",
+        ),
+        (
+            &["http://10.77.0.1/", "--users", "5", "-n", "9"],
+            "-n does not go with --users",
+        ),
+        (
+            &["http://10.77.0.1/", "--users", "5", "--head"],
+            "--head does not go with --users",
+        ),
+        (
+            &["http://10.77.0.1/", "--users", "2m"],
+            "from 1 to a million",
+        ),
+        (
+            &["http://10.77.0.1/", "--users", "1", "-d", "1us"],
+            "none of 1 users has asked",
+        ),
+        (
             &["http://10.77.0.1/", "--sockets", "-R", "9", "-k", "5"],
             "-k other than 1 does not go with --sockets",
         ),

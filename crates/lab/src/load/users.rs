@@ -36,6 +36,35 @@ impl Users<'_> {
     where
         U: Iterator<Item = (Duration, usize)>,
     {
+        self.run_all(users, Duration::MAX, &mut |_| (), closed)
+    }
+
+    /// As [`run_closing`](Self::run_closing), but calls `watch` with what came of it so far, about once every `interval`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_watched<U>(
+        &self,
+        users: Vec<U>,
+        interval: Duration,
+        watch: &mut dyn FnMut(&Outcome),
+    ) -> Result<Outcome>
+    where
+        U: Iterator<Item = (Duration, usize)>,
+    {
+        self.run_all(users, interval, watch, &mut || ())
+    }
+
+    fn run_all<U>(
+        &self,
+        users: Vec<U>,
+        interval: Duration,
+        watch: &mut dyn FnMut(&Outcome),
+        closed: &mut Closed<'_>,
+    ) -> Result<Outcome>
+    where
+        U: Iterator<Item = (Duration, usize)>,
+    {
         if self.connections == 0 {
             bail!("users need a connection");
         }
@@ -56,7 +85,7 @@ impl Users<'_> {
             last: Instant::now(),
             outcome: Outcome::new()?,
         };
-        client.run(closed)?;
+        client.run(interval, watch, closed)?;
         Ok(client.outcome)
     }
 }
@@ -80,8 +109,14 @@ struct Client<'a, U> {
 }
 
 impl<U: Iterator<Item = (Duration, usize)>> Client<'_, U> {
-    fn run(&mut self, closed: &mut Closed<'_>) -> Result<()> {
+    fn run(
+        &mut self,
+        interval: Duration,
+        watch: &mut dyn FnMut(&Outcome),
+        closed: &mut Closed<'_>,
+    ) -> Result<()> {
         let started = Instant::now();
+        let mut seen = Duration::ZERO;
         self.last = started;
         let end = started + self.load.duration;
         let mut is_open = true;
@@ -97,12 +132,17 @@ impl<U: Iterator<Item = (Duration, usize)>> Client<'_, U> {
             if is_open {
                 self.outcome.backlog = self.waiting.len() as u64;
             }
+            let elapsed = now.saturating_duration_since(started);
+            if elapsed.saturating_sub(seen) >= interval {
+                seen = elapsed;
+                self.outcome.took = elapsed;
+                watch(&self.outcome);
+            }
             let is_under_way = self.outcome.unanswered() > 0;
             let has_more = is_under_way || !self.pausing.is_empty();
             if is_open && (now >= end || !has_more) {
                 is_open = false;
-                let window = now.saturating_duration_since(started);
-                self.outcome.close(window, closed);
+                self.outcome.close(elapsed, closed);
             }
             let until = match self.pausing.peek() {
                 Some(Reverse((due, ..))) if is_open => end.min(*due),
@@ -110,7 +150,12 @@ impl<U: Iterator<Item = (Duration, usize)>> Client<'_, U> {
                 _ if is_under_way && now < end + self.load.grace => end + self.load.grace,
                 _ => break,
             };
-            wait(&self.epoll, &mut events, until)?;
+            let watched = started.checked_add(seen.saturating_add(interval));
+            wait(
+                &self.epoll,
+                &mut events,
+                watched.map_or(until, |at| at.min(until)),
+            )?;
             for event in &events {
                 self.go_on(usize::try_from(event.data.u64())?)?;
             }
@@ -291,6 +336,33 @@ mod tests {
         let outcome = run(server, 64, 3, &[AT_ONCE; 20]);
         assert_eq!((outcome.due, outcome.answered, outcome.failed), (60, 60, 0));
         assert_eq!(outcome.connections, 60);
+    }
+
+    /// Also while all pause, and nothing comes.
+    #[test]
+    fn whoever_watches_is_told_as_time_passes() {
+        let (server, _) = server("200 OK");
+        let texts = [b"GET / HTTP/1.0\r\n\r\n".to_vec()];
+        let load = Users {
+            server,
+            texts: &texts,
+            connections: 4,
+            duration: Duration::from_millis(200),
+            grace: Duration::from_secs(60),
+        };
+        let users = vec![[AT_ONCE, (Duration::from_secs(3_600), 0)].into_iter(); 2];
+        let mut told: Vec<(Duration, u64)> = Vec::new();
+        let each = Duration::from_millis(20);
+        let outcome = load.run_watched(users, each, &mut |so_far| {
+            told.push((so_far.took, so_far.answered));
+        });
+        let outcome = outcome.unwrap();
+        assert_eq!((outcome.due, outcome.answered), (2, 2));
+        assert!(!told.is_empty() && told.len() <= 11, "{told:?}");
+        let mut times = told.iter().map(|(took, _)| *took);
+        let mut before = times.next().unwrap();
+        assert!(times.all(|took| std::mem::replace(&mut before, took) + each <= took));
+        assert!(told.iter().all(|(_, answered)| *answered <= 2));
     }
 
     #[test]

@@ -134,7 +134,14 @@ impl Popularity {
     /// # Errors
     /// There is none, or there are too many to count.
     pub fn of(files: usize) -> anyhow::Result<Self> {
-        let weights: Vec<f64> = (1..=files).map(|rank| 1.0 / rank as f64).collect();
+        Self::weighted((1..=files).map(|rank| 1.0 / rank as f64).collect())
+    }
+
+    /// Among things that are asked for in proportion to these weights, instead of by Zipf's law.
+    ///
+    /// # Errors
+    /// There is none, a weight is not one, or all are zero.
+    pub fn weighted(weights: Vec<f64>) -> anyhow::Result<Self> {
         let choice = WeightedAliasIndex::new(weights.clone())?;
         Ok(Self { choice, weights })
     }
