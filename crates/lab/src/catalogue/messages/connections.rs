@@ -3,7 +3,7 @@
 use super::super::bed::STACKS;
 use super::super::tcp_servers::server::{self, Words};
 use super::super::{Entry, Extent, Setup};
-use super::{ALL, Beds, CPU, ROLES, SIZE, SMALL, sizes, sources, subject, subjects};
+use super::{ALL, Beds, CPU, MTUS, ROLES, SIZE, SMALL, sizes, sources, subject, subjects};
 use crate::experiment::declaration::{Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use anyhow::{Context, Result};
@@ -22,7 +22,6 @@ pub const ENTRY: Entry = Entry {
 
 const MADE: &str = "connections";
 const TIME: &str = "connection and answer";
-const MTU: u32 = 1_500;
 
 fn declare(extent: Extent) -> Experiment {
     let subjects = match extent {
@@ -76,12 +75,12 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
 
 impl Bench for Connections {
     fn prepare(&mut self, at: &At<'_>) -> Result<()> {
-        self.0.get(at.subject, MTU).map(drop)
+        self.0.get(at.subject, MTUS[0]).map(drop)
     }
 
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let setup = self.0.setup.clone();
-        let bed = self.0.get(at.subject, MTU)?;
+        let bed = self.0.get(at.subject, MTUS[0])?;
         let words = Words {
             way: &["sockets"],
             size: at.number(SIZE)? as usize,

@@ -7,19 +7,27 @@ pub mod singly;
 mod source;
 pub mod zeromq;
 
-use super::bed::{Bed, SERVER_CORE, STACKS};
+use super::bed::{Bed, Cost, SERVER_CORE, STACKS};
 use super::{Extent, Setup};
-use crate::experiment::declaration::{Axis, Bound, Citation, Claim};
+use crate::experiment::Sample;
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::time::Duration;
 
 const SIZE: &str = "message";
 const ONE_WAY: &str = "one-way latency";
 const RATE: &str = "throughput";
 const CPU: &str = "CPU of the machine";
+/// What the subject's program, and its engine, have for a message and its answer.
+const PROGRAM_CPU: &str = "CPU of the program, a message";
+const ENGINE_CPU: &str = "CPU of the engine, a message";
+const MTU: &str = "MTU";
+/// What an Ethernet has, and jumbo frames.
+const MTUS: [u32; 2] = [1_500, 9_000];
 /// Powers of two, as the source has them.
 const SIZES: [f64; 17] = [
     1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0, 2_048.0, 4_096.0, 8_192.0,
@@ -138,6 +146,64 @@ fn sizes(extent: Extent) -> Axis {
         Extent::Quick => &[64.0, 65_536.0],
     };
     Axis::of_numbers(SIZE, "B", sizes)
+}
+
+fn mtus(extent: Extent) -> &'static [u32] {
+    match extent {
+        Extent::Full => &MTUS,
+        Extent::Quick => &MTUS[..1],
+    }
+}
+
+/// The axis of MTUs.
+fn mtu_axis(extent: Extent) -> Axis {
+    let mtus: Vec<f64> = mtus(extent).iter().copied().map(f64::from).collect();
+    Axis::of_numbers(MTU, "B", &mtus)
+}
+
+/// A picture of a measure by size for each MTU.
+fn pictures(extent: Extent, title: &str, measure: &str) -> Vec<Picture> {
+    let each = mtus(extent).iter().map(|mtu| {
+        let mtu = mtu.to_string();
+        let title = format!("{title}, MTU {mtu}");
+        Picture::new(title, SIZE, measure).log_x().at(MTU, &mtu)
+    });
+    each.collect()
+}
+
+/// What is measured of messages that are answered, one after another.
+fn latency_measures() -> Vec<Measure> {
+    vec![
+        Measure::new(ONE_WAY, "µs"),
+        Measure::new(PROGRAM_CPU, "µs"),
+        Measure::new(ENGINE_CPU, "µs"),
+        Measure::new(CPU, "%"),
+    ]
+}
+
+/// The pictures of it, the first with this title.
+fn latency_pictures(extent: Extent, title: &str) -> Vec<Picture> {
+    let mut all: Vec<Picture> = pictures(extent, title, ONE_WAY)
+        .into_iter()
+        .map(Picture::log_y)
+        .collect();
+    for measure in [PROGRAM_CPU, ENGINE_CPU, CPU] {
+        all.extend(pictures(extent, measure, measure));
+    }
+    all
+}
+
+/// What so many messages and answers took, and cost.
+fn told(one_way: f64, messages: f64, cost: &Cost) -> Sample {
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / messages.max(1.0);
+    let sample = Sample::default()
+        .with(ONE_WAY, one_way)
+        .with(PROGRAM_CPU, each(cost.server()))
+        .with(CPU, 100.0 * cost.spent.share_of_machine());
+    match cost.spent.engine {
+        Some(_) => sample.with(ENGINE_CPU, each(cost.engine())),
+        None => sample,
+    }
 }
 
 /// A statement of the source's about the kernel with all features beside it with none.

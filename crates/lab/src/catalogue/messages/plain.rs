@@ -4,7 +4,10 @@ use super::super::bed::Bed;
 use super::super::tcp_servers::server::{self, Words};
 use super::super::tcp_servers::{streams, subject as program};
 use super::super::{Entry, Extent, Setup};
-use super::{Beds, CPU, LARGE, ONE_WAY, RATE, ROLES, SIZE, SMALL, claim, sizes, source, sources};
+use super::{
+    Beds, CPU, LARGE, MTU, ONE_WAY, RATE, ROLES, SIZE, SMALL, claim, latency_measures,
+    latency_pictures, mtu_axis, pictures, sizes, source, sources, told,
+};
 use crate::experiment::declaration::{Axis, Bound, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use anyhow::{Context, Result};
@@ -13,7 +16,7 @@ use std::time::Duration;
 pub const LATENCY: Entry = Entry {
     name: "message-latency",
     source: "002",
-    about: "one-way latency by message size, with offload features off and on",
+    about: "one-way latency and CPU by message size, with offload features off and on",
     needs: &["ethtool", "taskset"],
     seconds: (5, 1),
     windows: 1,
@@ -32,53 +35,28 @@ pub const THROUGHPUT: Entry = Entry {
     open: |setup| open(setup, measure_throughput),
 };
 
-const MTU: &str = "MTU";
-/// What an Ethernet has, and jumbo frames.
-const MTUS: [f64; 2] = [1_500.0, 9_000.0];
-
 const QUESTION: &str = "What do checksum offload and segmentation bring, by the size of messages, and does \
     the engine change it? 002 found nothing for small messages, and a gain from about 1,500 bytes on. (Its \
     tables print Mb/s as MB/s.)";
 
-fn mtus(extent: Extent) -> &'static [f64] {
-    match extent {
-        Extent::Full => &MTUS,
-        Extent::Quick => &MTUS[..1],
-    }
-}
-
-/// A picture for each MTU.
-fn pictures(extent: Extent, title: &str, measure: &str) -> Vec<Picture> {
-    let each = mtus(extent).iter().map(|mtu| {
-        let mtu = mtu.to_string();
-        let title = format!("{title}, MTU {mtu}");
-        Picture::new(title, SIZE, measure).log_x().at(MTU, &mtu)
-    });
-    each.collect()
-}
-
 fn axes(extent: Extent) -> Vec<Axis> {
-    vec![sizes(extent), Axis::of_numbers(MTU, "B", mtus(extent))]
+    vec![sizes(extent), mtu_axis(extent)]
 }
 
 fn latency_declared(extent: Extent) -> Experiment {
-    let pictures = pictures(
-        extent,
-        "One-way latency by size (002, graph 4.1.1)",
-        ONE_WAY,
-    );
     Experiment {
         name: LATENCY.name.into(),
         title: "Latency of messages, with and without offload features".into(),
         question: QUESTION.into(),
         workload: "A message over TCP and as many bytes back, as netperf's TCP_RR has it: one connection, to a \
-            program of outboard's own, by socket calls; half of the median round trip (the source: of the mean)"
+            program of outboard's own, by socket calls; half of the median round trip (the source: of the mean). CPU \
+            of the program and of the engine is for a message and its answer"
             .into(),
         roles: ROLES.into(),
         axes: axes(extent),
         subjects: sources(extent),
-        measures: vec![Measure::new(ONE_WAY, "µs")],
-        pictures: pictures.into_iter().map(Picture::log_y).collect(),
+        measures: latency_measures(),
+        pictures: latency_pictures(extent, "One-way latency by size (002, graph 4.1.1)"),
         findings: source::latency(),
         left_out: Vec::new(),
         model: None,
@@ -147,7 +125,7 @@ impl Bench for Plain {
 }
 
 fn measure_latency(setup: &Setup, bed: &Bed, at: &At<'_>, size: usize) -> Result<Sample> {
-    Ok(Sample::default().with(ONE_WAY, latency(setup, bed, size, at.window)?))
+    latency(setup, bed, size, at.window)
 }
 
 fn measure_throughput(setup: &Setup, bed: &Bed, at: &At<'_>, size: usize) -> Result<Sample> {
@@ -155,8 +133,8 @@ fn measure_throughput(setup: &Setup, bed: &Bed, at: &At<'_>, size: usize) -> Res
     Ok(Sample::default().with(RATE, rate).with(CPU, cpu))
 }
 
-/// Half of the median round trip, in microseconds.
-pub(super) fn latency(setup: &Setup, bed: &Bed, size: usize, window: Duration) -> Result<f64> {
+/// Half of the median round trip, and what a message and its answer cost.
+pub(super) fn latency(setup: &Setup, bed: &Bed, size: usize, window: Duration) -> Result<Sample> {
     let words = Words {
         way: &["sockets"],
         size,
@@ -165,11 +143,11 @@ pub(super) fn latency(setup: &Setup, bed: &Bed, size: usize, window: Duration) -
     };
     let server = server::start(setup, bed, &words)?;
     let ask = || server::exchanges(size, window);
-    let (mut times, cost) = bed.account(|| server::as_client(bed, ask))?;
+    let (mut times, cost) = bed.account_with(&[server.id()], || server::as_client(bed, ask))?;
     server.kill()?;
     cost.came_to_engine()?;
     let median = server::median(&mut times).context("not a single message")?;
-    Ok(median / 2.0)
+    Ok(told(median / 2.0, times.len() as f64, &cost))
 }
 
 /// Mb/s, and how busy the machine was, in percent.

@@ -4,7 +4,8 @@ use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::super::tcp_servers::{number, read};
 use super::super::{Entry, Extent, Setup};
 use super::{
-    ALL, Beds, CPU, LARGE, OFF, ONE_WAY, RATE, ROLES, SIZE, sizes, source, sources, subject,
+    ALL, Beds, CPU, LARGE, MTU, MTUS, OFF, ONE_WAY, RATE, ROLES, SIZE, latency_measures,
+    latency_pictures, mtu_axis, pictures, sizes, source, sources, subject, told,
 };
 use crate::experiment::declaration::{Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -19,7 +20,7 @@ use std::time::Duration;
 pub const LATENCY: Entry = Entry {
     name: "zeromq-latency",
     source: "002",
-    about: "ZeroMQ: one-way latency by message size, with offload features off and on",
+    about: "ZeroMQ: one-way latency and CPU by message size, with offload features off and on",
     needs: &["cc", "/usr/include/zmq.h", "ethtool", "taskset"],
     seconds: (5, 1),
     windows: 1,
@@ -39,7 +40,6 @@ pub const THROUGHPUT: Entry = Entry {
 };
 
 const MESSAGES: &str = "messages";
-const MTU: u32 = 1_500;
 const PORT: u16 = 7_010;
 /// Nothing takes longer, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -63,23 +63,20 @@ fn claim(says: &str, place: &str, measure: &str, ratio: Bound) -> Claim {
     }
 }
 
-fn picture(title: &str, measure: &str) -> Picture {
-    Picture::new(title, SIZE, measure).log_x()
-}
-
 fn latency_declared(extent: Extent) -> Experiment {
     Experiment {
         name: LATENCY.name.into(),
         title: "Latency of messages with ZeroMQ".into(),
         question: QUESTION.into(),
         workload: "As local_lat and remote_lat: one connection, a request to a REP socket and as many bytes back, \
-            one after another; half of the mean round trip"
+            one after another; half of the mean round trip. CPU of the program, with its thread for sockets, and of the \
+            engine is for a message and its answer"
             .into(),
         roles: ROLES.into(),
-        axes: vec![sizes(extent)],
+        axes: vec![sizes(extent), mtu_axis(extent)],
         subjects: sources(extent),
-        measures: vec![Measure::new(ONE_WAY, "µs")],
-        pictures: vec![picture("One-way latency with ZeroMQ (002, graph 4.1.2)", ONE_WAY).log_y()],
+        measures: latency_measures(),
+        pictures: latency_pictures(extent, "One-way latency with ZeroMQ (002, graph 4.1.2)"),
         findings: source::zeromq_latency(),
         left_out: Vec::new(),
         model: None,
@@ -93,6 +90,11 @@ fn latency_declared(extent: Extent) -> Experiment {
 }
 
 fn throughput_declared(extent: Extent) -> Experiment {
+    let picture = |title: &str, measure: &str| pictures(extent, title, measure);
+    let tables = "002, tables 4.2.7 and 4.2.8";
+    let rates = picture("Throughput with ZeroMQ (002, graph 4.2.4)", RATE);
+    let messages = picture(&format!("Messages with ZeroMQ ({tables})"), MESSAGES);
+    let loads = picture(&format!("CPU with ZeroMQ ({tables})"), CPU);
     Experiment {
         name: THROUGHPUT.name.into(),
         title: "Throughput of messages with ZeroMQ".into(),
@@ -101,18 +103,19 @@ fn throughput_declared(extent: Extent) -> Experiment {
             a PULL socket on the kernel's TCP receives; by the receiver's clock. ZeroMQ joins small messages"
             .into(),
         roles: ROLES.into(),
-        axes: vec![sizes(extent)],
+        axes: vec![sizes(extent), mtu_axis(extent)],
         subjects: sources(extent),
         measures: vec![
             Measure::new(RATE, "Mb/s"),
             Measure::new(MESSAGES, "1/s"),
             Measure::new(CPU, "%"),
         ],
-        pictures: vec![
-            picture("Throughput with ZeroMQ (002, graph 4.2.4)", RATE).log_y(),
-            picture("Messages with ZeroMQ (002, tables 4.2.7 and 4.2.8)", MESSAGES).log_y(),
-            picture("CPU with ZeroMQ (002, tables 4.2.7 and 4.2.8)", CPU),
-        ],
+        pictures: rates
+            .into_iter()
+            .chain(messages)
+            .map(Picture::log_y)
+            .chain(loads)
+            .collect(),
         findings: source::zeromq_throughput(MESSAGES),
         left_out: Vec::new(),
         model: None,
@@ -138,7 +141,7 @@ fn open(setup: &Setup, measured: Measured) -> Result<Box<dyn Bench>> {
     let mut beds = Beds::new(setup);
     // The first bed keeps it.
     let first = setup.subjects.first().context("no subject")?;
-    let first = beds.get(first, MTU)?;
+    let first = beds.get(first, MTUS[0])?;
     let program = compile(first.world().scratch())?;
     Ok(Box::new(ZeroMq {
         program,
@@ -149,11 +152,12 @@ fn open(setup: &Setup, measured: Measured) -> Result<Box<dyn Bench>> {
 
 impl Bench for ZeroMq {
     fn prepare(&mut self, at: &At<'_>) -> Result<()> {
-        self.beds.get(at.subject, MTU).map(drop)
+        self.beds.get(at.subject, at.number(MTU)? as u32).map(drop)
     }
 
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        (self.measured)(self.beds.get(at.subject, MTU)?, &self.program, at)
+        let bed = self.beds.get(at.subject, at.number(MTU)? as u32)?;
+        (self.measured)(bed, &self.program, at)
     }
 }
 
@@ -192,10 +196,12 @@ fn latency(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
         let client = on(bed, Side::Client, program);
         client.args(["ask", &endpoint, size, &seconds(at)]).output()
     };
-    let (printed, cost) = bed.account(ask)?;
+    let (printed, cost) = bed.account_with(&[server.id()], ask)?;
     server.kill()?;
     cost.came_to_engine()?;
-    Ok(Sample::default().with(ONE_WAY, number(&read(&printed)?, "one_way_us")?))
+    let found = read(&printed)?;
+    let (one_way, trips) = (number(&found, "one_way_us")?, number(&found, "trips")?);
+    Ok(told(one_way, trips, &cost))
 }
 
 fn throughput(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
