@@ -1,6 +1,7 @@
 //! Parts of an experiment: the levels and subjects that are asked for.
 
-use ::lab::experiment::Experiment;
+use ::lab::experiment::declaration::Level;
+use ::lab::experiment::{Experiment, order};
 use anyhow::{Result, bail};
 
 /// Leaves out the levels and subjects that are not asked for, and the claims, plots and notes about them.
@@ -39,6 +40,16 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
         axis.levels.retain(|level| asked(&name, &level.name));
     }
     experiment.subjects.retain(|name| asked("subject", name));
+    if order::cells(experiment).is_empty() {
+        let none = experiment.subjects.join(", ");
+        bail!("there is nothing to be measured: {none} has none of what is asked for");
+    }
+    // Of a level that none of them has there is nothing to tell, either.
+    let subjects = &experiment.subjects;
+    for axis in &mut experiment.axes {
+        let is_had = |level: &Level| subjects.iter().any(|one| !level.without.contains(one));
+        axis.levels.retain(is_had);
+    }
     let left_out = &mut experiment.left_out;
     left_out.retain(|left_out| asked(&left_out.axis, &left_out.name));
     let bare = Experiment {
@@ -87,6 +98,29 @@ mod tests {
         let wrong = keep(&mut experiment, &words(&[("request", "nothing")]));
         assert!(wrong.unwrap_err().to_string().contains("close, 64 B"));
         assert!(keep(&mut experiment, &words(&[("colour", "red")])).is_err());
+    }
+
+    #[test]
+    fn what_a_subject_has_not_is_not_kept_for_it() {
+        let words = |pairs: &[[&str; 2]]| -> Vec<(String, String)> {
+            let pairs = pairs.iter();
+            pairs
+                .map(|[axis, level]| ((*axis).into(), (*level).into()))
+                .collect()
+        };
+        let whole = find("objects").unwrap().declare(Extent::Full);
+        let alone = ["subject", "in the driver"];
+        let mut experiment = whole.clone();
+        keep(&mut experiment, &words(&[alone])).unwrap();
+        assert!(experiment.axes[0].levels.len() < whole.axes[0].levels.len());
+        assert!(experiment.mistakes().is_empty());
+        let mut experiment = whole.clone();
+        let none = keep(&mut experiment, &words(&[alone, ["size", "4096"]]));
+        let error = none.unwrap_err().to_string();
+        assert!(error.contains("nothing to be measured"), "{error}");
+        let mut experiment = whole;
+        keep(&mut experiment, &words(&[["size", "4096"]])).unwrap();
+        assert!(experiment.mistakes().is_empty());
     }
 
     /// Nobody who asks for something else has to know what is not installed.

@@ -55,6 +55,7 @@ impl Axis {
         let level = |value: &f64| Level {
             name: value.to_string(),
             value: Some(*value),
+            without: Vec::new(),
         };
         Self {
             name: name.into(),
@@ -68,6 +69,7 @@ impl Axis {
         let level = |word: &&str| Level {
             name: (*word).into(),
             value: None,
+            without: Vec::new(),
         };
         Self {
             name: name.into(),
@@ -78,6 +80,16 @@ impl Axis {
 }
 
 impl Axis {
+    /// The same, where a subject has none of the levels with such numbers.
+    pub fn without(mut self, subject: &str, is_such: impl Fn(f64) -> bool) -> Self {
+        for level in &mut self.levels {
+            if level.value.is_some_and(&is_such) {
+                level.without.push(subject.into());
+            }
+        }
+        self
+    }
+
     /// Where a level stands, by its name: at its number or, on an axis of words, at its place.
     pub fn place_of(&self, name: &str) -> Option<f64> {
         let index = self.levels.iter().position(|level| level.name == name)?;
@@ -100,6 +112,9 @@ pub struct Level {
     pub name: String,
     /// Its number, if it has one.
     pub value: Option<f64>,
+    /// Subjects, by name, that have no such thing: there is nothing to be measured of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
 }
 
 /// A quantity that is measured.
@@ -321,6 +336,11 @@ impl Experiment {
         need(!self.measures.is_empty(), "no measure".into());
         for axis in &self.axes {
             need(!axis.levels.is_empty(), format!("nothing in {}", axis.name));
+        }
+        let levels = self.axes.iter().flat_map(|axis| &axis.levels);
+        let all_without = |level: &Level| self.subjects.iter().all(|s| level.without.contains(s));
+        for level in levels.filter(|level| !self.subjects.is_empty() && all_without(level)) {
+            need(false, format!("no subject has {}", level.name));
         }
         for moment in self.pictures.iter().flat_map(|p| &p.moments) {
             let known = self.measure(moment).is_some();

@@ -23,6 +23,13 @@ impl Cell {
             .collect()
     }
 
+    /// Whether its subject has all of its levels.
+    fn is_there(&self, experiment: &Experiment) -> bool {
+        let subject = &experiment.subjects[self.subject];
+        let levels = self.levels(experiment);
+        levels.iter().all(|level| !level.without.contains(subject))
+    }
+
     /// What a person calls it.
     pub fn describe(&self, experiment: &Experiment) -> String {
         let mut words: Vec<String> = Vec::new();
@@ -55,7 +62,7 @@ pub fn points(experiment: &Experiment) -> Vec<Vec<usize>> {
     points
 }
 
-/// Every combination, subjects side by side.
+/// Every combination that there is, subjects side by side.
 pub fn cells(experiment: &Experiment) -> Vec<Cell> {
     let subjects = 0..experiment.subjects.len();
     let of = |levels: Vec<usize>| {
@@ -64,7 +71,8 @@ pub fn cells(experiment: &Experiment) -> Vec<Cell> {
             subject,
         })
     };
-    points(experiment).into_iter().flat_map(of).collect()
+    let all = points(experiment).into_iter().flat_map(of);
+    all.filter(|cell| cell.is_there(experiment)).collect()
 }
 
 /// The order of a round: points at random, and at each of them the subjects at random, one after the
@@ -77,10 +85,11 @@ pub fn round(experiment: &Experiment, seed: u64, round: u32) -> Vec<Cell> {
     for levels in points {
         let mut subjects: Vec<usize> = (0..experiment.subjects.len()).collect();
         subjects.shuffle(&mut random);
-        order.extend(subjects.into_iter().map(|subject| Cell {
+        let cells = subjects.into_iter().map(|subject| Cell {
             levels: levels.clone(),
             subject,
-        }));
+        });
+        order.extend(cells.filter(|cell| cell.is_there(experiment)));
     }
     order
 }
@@ -122,6 +131,27 @@ mod tests {
         assert_eq!(orders.len(), 8, "rounds differ in order");
         assert!(orders.iter().any(|order| order[0].subject == 0));
         assert!(orders.iter().any(|order| order[0].subject == 1));
+    }
+
+    #[test]
+    fn what_a_subject_has_not_is_not_measured() {
+        let mut part = experiment();
+        part.axes[0] = part.axes[0].clone().without("engine", |size| size > 2.0);
+        assert!(part.axes[0].levels[2].without == ["engine"]);
+        let is_there = |cell: &super::Cell| cell.levels[0] < 2 || cell.subject == 0;
+        let all = cells(&part);
+        assert!(all.len() == 10 && all.iter().all(is_there));
+        // The others are where they would be.
+        let mut whole = round(&experiment(), 7, 1);
+        whole.retain(is_there);
+        assert_eq!(round(&part, 7, 1), whole);
+        assert!(part.mistakes().contains(&"no measure".to_owned()));
+        part.subjects.remove(0);
+        let none = part
+            .mistakes()
+            .into_iter()
+            .any(|mistake| mistake.contains("no subject has 4"));
+        assert!(none, "nothing is measured there");
     }
 
     #[test]
