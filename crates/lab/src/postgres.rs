@@ -11,6 +11,9 @@ pub const SERVER: &str = "/usr/lib/postgresql/*/bin/postgres";
 /// The client that measures.
 pub const PGBENCH: &str = "/usr/lib/postgresql/*/bin/pgbench";
 
+/// The client that says what it is told.
+pub const PSQL: &str = "/usr/lib/postgresql/*/bin/psql";
+
 /// Puts the words in front that make a program another user's.
 const AS_POSTGRES: &str = "setpriv --reuid=postgres --regid=postgres --init-groups --";
 

@@ -172,7 +172,7 @@ impl Bed {
         self.account_with(&[], work)
     }
 
-    /// As [`account`](Self::account), with further processes that serve.
+    /// As [`account`](Self::account), with further processes that serve, and their children.
     pub fn account_with<T>(
         &self,
         servers: &[u32],
@@ -188,13 +188,13 @@ impl Bed {
         servers: &[u32],
         work: impl FnOnce(&mut Closed<'_>) -> Result<T>,
     ) -> Result<(T, Cost)> {
-        let mut processes: Vec<(&'static str, u32)> =
-            servers.iter().map(|pid| (SERVER, *pid)).collect();
-        processes.extend(self.server_process().map(|pid| (SERVER, pid)));
+        let server = self.server_process().map(|pid| (SERVER, pid));
+        let mut processes: Vec<(&'static str, u32)> = server.into_iter().collect();
         let engine = self.engine.as_ref();
         processes.extend(engine.map(|(_, process)| (ENGINE, process.id())));
         let watched = Watched {
             processes,
+            families: servers.iter().map(|pid| (SERVER, *pid)).collect(),
             engine: self.outboard().cloned(),
         };
         // The engine is asked by a program, which is no part of what is measured.

@@ -301,7 +301,7 @@ impl Stage {
     fn cost(&mut self, window: Duration) -> Result<Cost> {
         let watched = Watched {
             processes: vec![(ENGINE, self.engine.id())],
-            engine: None,
+            ..Watched::default()
         };
         let (before, answered) = (self.outboard.stats()?, self.asking.answered()?);
         let began = Account::now(&watched)?;

@@ -5,8 +5,9 @@ use super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
 use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD};
 use super::static_files::{self, COUNT, SIZE, in_pieces};
-use super::{Entry, Extent, Setup};
+use super::{Entry, Extent, Setup, postgresql};
 use crate::experiment::declaration::{Axis, Bound};
+use crate::experiment::left_out::LeftOut;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::load::Asked;
 use crate::nginx::Lines;
@@ -21,7 +22,7 @@ use std::time::Duration;
 pub const ENTRY: Entry = Entry {
     name: "dynamic",
     source: "001",
-    about: "80 % files, 20 % computed in the server, by FastCGI, or from redis: throughput and CPU by load",
+    about: "80 % files, 20 % computed in the server, by FastCGI, from redis or PostgreSQL: throughput and CPU by load",
     needs: &[
         "nginx",
         LUA[0],
@@ -39,12 +40,16 @@ pub const ENTRY: Entry = Entry {
 
 const PART: &str = "dynamic part";
 /// What the levels are called, and the places that nginx serves them at.
-const PARTS: [(&str, &str); 3] = [
+const PARTS: [(&str, &str); 4] = [
     (COMPUTED, "/computed"),
     ("by FastCGI", "/fastcgi"),
     ("from redis", "/redis"),
+    (DATABASE, AT_DATABASE),
 ];
 const COMPUTED: &str = "computed in the server";
+/// It takes its seconds to be filled, and is in full runs.
+const DATABASE: &str = "from PostgreSQL";
+const AT_DATABASE: &str = "/postgresql";
 /// The share of requests that are not for files.
 const SHARE: f64 = 0.2;
 /// Requests that are drawn before they begin again.
@@ -59,8 +64,18 @@ const LUA: [&str; 2] = [
 const CLIENT: &str = "/usr/share/lua/5.1/nginx/redis.lua";
 
 fn declare(extent: Extent) -> Experiment {
+    let is_meant = |name: &str| name != DATABASE || extent == Extent::Full;
+    let missing = postgresql::missing().filter(|_| is_meant(DATABASE));
+    let left_out = missing.map(|why| LeftOut {
+        axis: PART.into(),
+        name: DATABASE.into(),
+        why,
+    });
+    let left_out: Vec<LeftOut> = left_out.into_iter().collect();
+    let mut parts: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+    parts.retain(|name| is_meant(name) && left_out.iter().all(|left| left.name != *name));
     let mut pictures = Vec::new();
-    for (name, _) in PARTS {
+    for name in &parts {
         let what = format!("80:20, {name}");
         pictures.extend(offered::pictures(&what, ["6.12", "6.13"], &[(PART, name)]));
     }
@@ -75,13 +90,14 @@ fn declare(extent: Extent) -> Experiment {
             "GET by HTTP/1.0, due at a fixed rate, a connection for each, at most {CONNECTIONS} at once. Four of \
              five are for one of {COUNT} files of {SIZE} bytes, in sends of 16 KB; one is for as many bytes that \
              are computed by a random number for each, as WebStone 2 has it: inside of nginx (in Lua, compiled as \
-             it runs), or by a process behind it (FastCGI over a local socket); or that redis has. Processes \
-             behind nginx are on the kernel; their time is the server's."
+             it runs), or by a process behind it (FastCGI over a local socket); or that redis has, or a row of a \
+             table that PostgreSQL has, which nginx itself asks for them over local sockets. Processes behind nginx \
+             are on the kernel; their time is the server's."
         ),
         roles: format!("{ROLES}; what is behind nginx has its core, too"),
         axes: vec![
             offered::loads(extent),
-            Axis::of_words(PART, &PARTS.map(|(name, _)| name)),
+            Axis::of_words(PART, &parts),
         ],
         subjects: STACKS.map(String::from).to_vec(),
         measures: offered::measures(),
@@ -93,7 +109,7 @@ fn declare(extent: Extent) -> Experiment {
             &[(PART, COMPUTED)],
             Bound::AtLeast(1.11),
         )],
-        left_out: Vec::new(),
+        left_out,
         model: None,
     }
 }
@@ -101,6 +117,8 @@ fn declare(extent: Extent) -> Experiment {
 /// A stack with nginx, and what is behind that.
 struct Whole {
     behind: Vec<Process>,
+    /// PostgreSQL, when it was wanted.
+    database: Option<Process>,
     bed: Bed,
 }
 
@@ -119,18 +137,23 @@ fn whole(setup: &Setup, stack: &str) -> Result<Whole> {
         start_redis(&bed, &store)?,
         start_responder(setup, &bed, &responder)?,
     ];
+    let asks_database = postgresql::function(bed.world());
     let bed = bed.serving(|site| {
         static_files::write(site)?;
         Ok(Lines {
             top: LUA
                 .map(|module| format!("load_module {module};\n"))
                 .concat(),
-            http: http(&responder),
-            server: in_pieces("/16K", site, 16) + &places(&store),
+            http: http(&responder, &asks_database),
+            server: in_pieces("/16K", site, 16) + &places(&store) + &postgresql::place(AT_DATABASE),
             ..Lines::default()
         })
     })?;
-    Ok(Whole { behind, bed })
+    Ok(Whole {
+        behind,
+        database: None,
+        bed,
+    })
 }
 
 /// A redis with what it is asked for, which keeps nothing.
@@ -176,8 +199,8 @@ fn start_responder(setup: &Setup, bed: &Bed, socket: &Path) -> Result<Process> {
     Ok(responder)
 }
 
-/// What computes, and connections that stay.
-fn http(responder: &Path) -> String {
+/// What computes, a further function, and connections that stay.
+fn http(responder: &Path, further: &str) -> String {
     format!(
         "    lua_package_path \"/usr/share/lua/5.1/?.lua;;\";
     init_by_lua_block {{
@@ -187,8 +210,7 @@ fn http(responder: &Path) -> String {
         function computed()
             for at = 0, size - 1 do bytes[at] = random(0, 255) end
             return ffi.string(bytes, size)
-        end
-    }}
+        end{further}    }}
     upstream responder {{ server unix:{}; keepalive 64; }}
 ",
         responder.display()
@@ -222,12 +244,22 @@ fn places(store: &Path) -> String {
 }
 
 impl Bench for Dynamic {
+    fn prepare(&mut self, at: &At<'_>) -> Result<()> {
+        let whole = self.0.get_mut(at.subject)?;
+        if at.word(PART)? == DATABASE && whole.database.is_none() {
+            let world = whole.bed.world();
+            whole.database = Some(postgresql::start(world, SIZE as usize)?);
+        }
+        Ok(())
+    }
+
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let name = at.word(PART)?;
         let known = PARTS.iter().find(|(known, _)| *known == name);
         let (_, path) = known.with_context(|| format!("no {name}"))?;
         let whole = self.0.get(at.subject)?;
-        let servers: Vec<u32> = whole.behind.iter().map(Process::id).collect();
+        let behind = whole.behind.iter().chain(&whole.database);
+        let servers: Vec<u32> = behind.map(Process::id).collect();
         let asked = asked(path, at.seed);
         offered::measure_with(&whole.bed, &servers, &asked, at.number(LOAD)?, at.window)
     }
@@ -253,7 +285,20 @@ fn asked(path: &str, seed: u64) -> Asked {
 
 #[cfg(test)]
 mod tests {
-    use super::{COUNT, DRAWN, asked};
+    use super::{COUNT, DATABASE, DRAWN, Extent, PART, asked, declare};
+
+    #[test]
+    fn a_database_is_in_full_runs_or_is_said_to_be_missing() {
+        let levels = |extent| {
+            let declared = declare(extent);
+            let axis = declared.axis(PART).unwrap().levels.clone();
+            let names: Vec<String> = axis.into_iter().map(|level| level.name).collect();
+            (names.iter().any(|name| name == DATABASE), declared.left_out)
+        };
+        let (is_there, left_out) = levels(Extent::Full);
+        assert_eq!(is_there, left_out.is_empty());
+        assert_eq!(levels(Extent::Quick), (false, Vec::new()));
+    }
 
     #[test]
     fn one_request_in_five_is_for_what_is_computed() {

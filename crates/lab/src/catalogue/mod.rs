@@ -24,6 +24,7 @@ mod mixes;
 mod model;
 mod objects;
 mod offered;
+mod postgresql;
 mod prime;
 mod rates;
 mod respond;

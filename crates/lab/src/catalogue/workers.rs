@@ -171,6 +171,7 @@ impl Stage {
         processes.extend(engine.map(|(_, process)| (ENGINE, process.id())));
         Watched {
             processes,
+            families: Vec::new(),
             engine: engine.map(|(outboard, _)| outboard.clone()),
         }
     }

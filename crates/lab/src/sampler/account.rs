@@ -2,7 +2,7 @@
 //! the engine says of itself.
 
 use super::cores::Cores;
-use super::run_time;
+use super::{family_time, run_time};
 use crate::outboard::{Counter, Outboard};
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub struct Watched {
     /// Processes, by what they are called. Several may have one name.
     pub processes: Vec<(&'static str, u32)>,
+    /// Processes that count with their children, by the same names: a server may have one for each client.
+    pub families: Vec<(&'static str, u32)>,
     /// The engine, if there is one.
     pub engine: Option<Outboard>,
 }
@@ -77,6 +79,9 @@ impl Account {
         let mut processes = BTreeMap::new();
         for &(name, pid) in &watched.processes {
             *processes.entry(name).or_default() += run_time(pid)?;
+        }
+        for &(name, pid) in &watched.families {
+            *processes.entry(name).or_default() += family_time(pid)?;
         }
         let cores = Cores::now()?;
         Ok(Self {
@@ -173,7 +178,9 @@ mod tests {
     use super::{Account, Spent, Watched, engine};
     use crate::outboard::Counter;
     use crate::sampler::cores::{Cores, Times};
+    use rustix::process::{Pid, Signal, kill_process_group};
     use std::collections::BTreeMap;
+    use std::os::unix::process::CommandExt;
     use std::time::{Duration, Instant};
 
     fn counter(name: &str, label: &str, value: f64) -> Counter {
@@ -254,7 +261,7 @@ mod tests {
             .unwrap();
         let watched = Watched {
             processes: vec![("shell", child.id())],
-            engine: None,
+            ..Watched::default()
         };
         let before = Account::now(&watched).unwrap();
         let began = Instant::now();
@@ -271,5 +278,33 @@ mod tests {
         assert_eq!(spent.of("nobody"), Duration::ZERO);
         assert!(spent.engine.is_none());
         assert!(Account::now(&watched).is_err(), "it is no more");
+    }
+    /// As a database has a process for each of its clients: also one that comes while it is measured.
+    #[test]
+    fn a_family_is_charged_what_its_children_used() {
+        let count = "(while :; do :; done) & wait";
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", count])
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let watched = Watched {
+            processes: vec![("parent", child.id())],
+            families: vec![("family", child.id())],
+            engine: None,
+        };
+        let before = Account::now(&watched).unwrap();
+        let began = Instant::now();
+        let spent = loop {
+            let spent = Account::now(&watched).unwrap().since(&before);
+            if spent.of("family") >= Duration::from_millis(200) {
+                break spent;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{spent:?}");
+        };
+        let group = Pid::from_child(&child);
+        kill_process_group(group, Signal::KILL).unwrap();
+        child.wait().unwrap();
+        assert!(spent.of("parent") < spent.of("family") / 2, "{spent:?}");
     }
 }
