@@ -61,6 +61,7 @@ pub const ALL: &[Entry] = &[
     tcp_servers::receive::ENTRY,
     tcp_servers::web_variants::ENTRY,
     tcp_servers::web_sends::ENTRY,
+    tcp_servers::web_loads::ENTRY,
     tcp_servers::serve::ENTRY,
     tcp_servers::uploads::ENTRY,
     tcp_servers::key_value::ENTRY,

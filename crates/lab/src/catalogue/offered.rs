@@ -59,6 +59,11 @@ pub fn loads_of(extent: Extent, offer: impl Fn(u32) -> f64) -> Axis {
     Axis::of_numbers(LOAD, "req/s", &loads)
 }
 
+/// What fills a server, in requests a second.
+pub fn full() -> f64 {
+    prime(FULL)
+}
+
 /// What is measured.
 pub fn measures() -> Vec<Measure> {
     vec![
@@ -87,7 +92,7 @@ pub fn pictures(what: &str, figures: [&str; 2], at: &[(&str, &str)]) -> Vec<Pict
 /// A statement of 001 about the throughput of a full server, at these levels of other axes: its gains
 /// are those of calls that wait for the engine, as those of programs that nobody changes do.
 pub fn claim(says: &str, figure: &str, at: &[(&str, &str)], ratio: Bound) -> Claim {
-    let full = prime(FULL).to_string();
+    let full = full().to_string();
     // Whoever has other loads says which is the full one.
     let says_load = at.iter().any(|(axis, _)| *axis == LOAD);
     let full = (!says_load).then_some((LOAD, full.as_str()));

@@ -19,6 +19,7 @@ pub mod streams;
 mod subject;
 pub mod ttcp;
 pub mod uploads;
+pub mod web_loads;
 pub mod web_sends;
 mod web_server;
 pub mod web_variants;
@@ -40,6 +41,7 @@ pub const NAMES: &[&str] = &[
     receive::ENTRY.name,
     web_variants::ENTRY.name,
     web_sends::ENTRY.name,
+    web_loads::ENTRY.name,
     serve::ENTRY.name,
     uploads::ENTRY.name,
     key_value::ENTRY.name,

@@ -7,7 +7,7 @@ use super::super::web::{CONNECTIONS, ENGINE_CPU, MACHINE_CPU, SERVER_CPU, THROUG
 use super::super::{Entry, Extent, Setup};
 use super::ttcp::{LINKS, SLOW};
 use super::web_server::{ALL, Beds, EAGER, KERNEL, PULL, PUSH, SETUP, SUBJECTS, VARIANTS};
-use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited, subjects};
+use super::{ASYNCHRONOUS, REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited, subjects};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::faults::FaultyWire;
@@ -27,12 +27,12 @@ pub const ENTRY: Entry = Entry {
     open,
 };
 
-const SENDS: &str = "sends";
+pub(super) const SENDS: &str = "sends";
 const LINK: &str = "link";
 /// What the levels are called, in KB, and where nginx has its files in such pieces.
-const PIECES: [(&str, u32, &str); 2] =
+pub(super) const PIECES: [(&str, u32, &str); 2] =
     [("sends of 4 KB", 4, "/4K"), ("sends of 16 KB", 16, "/16K")];
-const SIZE: usize = 16 << 10;
+pub(super) const SIZE: usize = 16 << 10;
 const BITS: &str = "throughput of files";
 /// Connections at once on the slow link: their first windows together are less than its queue holds.
 const FEW: usize = 8;
@@ -98,6 +98,8 @@ fn declare(extent: Extent) -> Experiment {
     // One way to accept is as good as another here, and so is one to receive.
     let names = SUBJECTS.iter().map(|(name, _)| *name);
     let names = names.filter(|name| ![EAGER, SETUP, PULL, PUSH].contains(name));
+    // That of registered memory says it, for a first impression.
+    let names = names.filter(|name| extent == Extent::Full || *name != ASYNCHRONOUS.0);
     Experiment {
         name: ENTRY.name.into(),
         title: "A web server's sends, and its link".into(),
@@ -167,19 +169,24 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
 }
 
 /// Where nginx has the files in pieces.
-fn places(site: &Path) -> String {
+pub(super) fn places(site: &Path) -> String {
     let files = site.join(SIZE.to_string());
     PIECES
         .map(|(_, size, path)| in_pieces(path, &files, size))
         .concat()
 }
 
+/// Where nginx has files in such sends, and how many bytes a server of ours sends at once for that.
+pub(super) fn piece(sends: &str) -> Result<(&'static str, String)> {
+    let known = PIECES.iter().find(|(name, ..)| *name == sends);
+    let (_, kilobytes, path) = known.with_context(|| format!("no {sends}"))?;
+    Ok((path, (kilobytes << 10).to_string()))
+}
+
 impl Bench for Sends {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let (sends, is_slow) = (at.word(SENDS)?, at.word(LINK)? != LINKS[0]);
-        let known = PIECES.iter().find(|(name, ..)| *name == sends);
-        let (_, kilobytes, path) = known.with_context(|| format!("no {sends}"))?;
-        let piece = (kilobytes << 10).to_string();
+        let is_slow = at.word(LINK)? != LINKS[0];
+        let (path, piece) = piece(at.word(SENDS)?)?;
         let beds = &self.beds[usize::from(is_slow)];
         let size = SIZE.to_string();
         let server = beds.start(&self.setup, at.subject, &size, path, &["--piece", &piece])?;
