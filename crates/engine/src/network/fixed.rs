@@ -34,6 +34,8 @@ pub struct FixedNetwork {
     pub narrow: Vec<(IpAddr, u16)>,
     /// Who is on the link of a second interface.
     pub beyond: Vec<IpAddr>,
+    /// The own addresses that are the second interface's, which has the first one's hardware address.
+    pub own_beyond: Vec<IpAddr>,
     /// To whom no route leads.
     pub unrouted: Vec<IpAddr>,
     /// How often it was asked for a next hop.
@@ -64,6 +66,7 @@ impl FixedNetwork {
             gateway: None,
             narrow: Vec::new(),
             beyond: Vec::new(),
+            own_beyond: Vec::new(),
             unrouted: Vec::new(),
             asked: 0,
             told: Arc::default(),
@@ -107,16 +110,16 @@ impl Network for FixedNetwork {
         (index == 1).then(NicId::default)
     }
 
-    fn nic_of(&self, _: IpAddr) -> NicId {
-        NicId::default()
+    fn nic_of(&self, own: IpAddr) -> NicId {
+        NicId(self.own_beyond.contains(&own).into())
     }
 
     fn mac(&self, _: NicId) -> MacAddr {
         self.mac
     }
 
-    fn nic_with(&self, _: MacAddr) -> Option<NicId> {
-        Some(NicId::default())
+    fn nics(&self) -> usize {
+        1 + usize::from(!self.own_beyond.is_empty())
     }
 
     fn addresses(&self) -> &[IpAddr] {

@@ -110,8 +110,25 @@ pub trait Network {
     /// An interface's own hardware address.
     fn mac(&self, nic: NicId) -> MacAddr;
 
-    /// The interface with this hardware address, if there is one and no other has it.
-    fn nic_with(&self, mac: MacAddr) -> Option<NicId>;
+    /// How many interfaces there are.
+    fn nics(&self) -> usize;
+
+    /// The interface by which a frame came that was sent to this hardware address, with a packet for this own
+    /// address. Where several have the one, or none has it (any more), the other decides: no question to the kernel,
+    /// since strangers can have as many of these asked as they like.
+    fn nic_with(&self, mac: MacAddr, own: IpAddr) -> NicId {
+        if self.nics() == 1 {
+            return NicId::default();
+        }
+        let has = |nic: &NicId| self.mac(*nic) == mac;
+        let mut with = (0..self.nics()).map(NicId::at).filter(has);
+        let by_address = self.nic_of(own);
+        match (with.next(), with.next()) {
+            (Some(only), None) => only,
+            (Some(first), Some(_)) if !has(&by_address) => first,
+            _ => by_address,
+        }
+    }
 
     /// The interfaces' own addresses.
     fn addresses(&self) -> &[IpAddr];

@@ -1,13 +1,13 @@
 //! A worker with two interfaces, of which one has no room.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use engine::stats::Drop;
 use netdev::sim::LinkConfig;
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 
-use crate::world::{BEYOND, ENGINE, Host, PEER, World};
+use crate::world::{BEYOND, ENGINE, ENGINE_BEYOND, Host, PEER, World};
 
 /// To which connections are opened, and the first port that they are opened from.
 const TO: u16 = 7_000;
@@ -26,28 +26,34 @@ fn connected() -> (World, Host, [ConnRef; 2]) {
     };
     let mut world = World::of_links([LinkConfig::default(), few]);
     let mut host = world.attach(None);
-    let conns = [PEER, BEYOND].map(|to| {
-        world.peer.listen_at(to, TO, tcp::ConnOptions::default());
-        let block = ConnectBlock {
-            local: SocketAddr::new(ENGINE, FROM),
-            ..ConnectBlock::new(SocketAddr::new(to, TO))
-        };
-        let bytes = block.encode();
-        host.region.send.copy_in(1 << 20, &bytes).expect("inside");
-        host.submit(Submission::Connect {
-            token: 7,
-            addr: 1 << 20,
-        });
-        world.settle();
-        host.collect();
-        let opened = std::mem::take(&mut host.completions);
-        let opened = opened.iter().find_map(|it| match it {
-            Completion::Opened { conn, .. } => Some(*conn),
-            _ => None,
-        });
-        opened.expect("it opens")
-    });
+    let conns = [PEER, BEYOND].map(|to| opens(&mut world, &mut host, FROM, to).expect("it opens"));
     (world, host, conns)
+}
+
+/// A host opens a connection from this port, or why it does not.
+fn opens(world: &mut World, host: &mut Host, from: u16, to: IpAddr) -> Result<ConnRef, u16> {
+    if !world.peer.stack.listens_on(to, TO) {
+        world.peer.listen_at(to, TO, tcp::ConnOptions::default());
+    }
+    let block = ConnectBlock {
+        local: SocketAddr::new(ENGINE, from),
+        ..ConnectBlock::new(SocketAddr::new(to, TO))
+    };
+    let bytes = block.encode();
+    host.region.send.copy_in(1 << 20, &bytes).expect("inside");
+    host.submit(Submission::Connect {
+        token: 7,
+        addr: 1 << 20,
+    });
+    world.settle();
+    host.collect();
+    let opened = std::mem::take(&mut host.completions);
+    let opened = opened.iter().find_map(|it| match it {
+        Completion::Opened { conn, .. } => Some(Ok(*conn)),
+        Completion::OpenFailed { errno, .. } => Some(Err(*errno)),
+        _ => None,
+    });
+    opened.expect("an answer")
 }
 
 /// The bytes that each has received, most first.
@@ -94,4 +100,43 @@ fn what_has_no_data_is_lost_on_a_link_without_room() {
         assert_eq!(host.received(conn), [3; LEN]);
     }
     assert!(world.worker.counters().dropped(Drop::LinkFull) > 0);
+}
+
+/// Strangers, each with an address of his own on the second link.
+const STRANGERS: u8 = 40;
+
+/// A frame does not say by which of two interfaces with one hardware address it came, and a question about each
+/// stranger's route would leave no turn for anybody else.
+#[test]
+fn who_asks_an_interface_is_answered_by_it_without_a_question_for_his_route() {
+    let mut world = World::of_links([LinkConfig::default(); 2]);
+    let mut host = world.attach(None);
+    let (port, _) = world.listen(&mut host);
+    world.peer.sends_to = 1;
+    let to = SocketAddr::new(ENGINE_BEYOND, port);
+    let strangers: Vec<_> = (1..=STRANGERS)
+        .map(|last| {
+            let from = SocketAddr::from(([10, 1, 0, last], 1_024));
+            let options = tcp::ConnOptions::default();
+            let conn = world.peer.stack.connect(world.now, from, to, &options);
+            conn.expect("a new pair")
+        })
+        .collect();
+    world.peer.only_sends(world.now);
+    let asked = world.worker.network().asked;
+    world.worker.turn(world.now);
+    assert_eq!(world.worker.network().asked, asked);
+    world.peer.deaf_on = Some(0);
+    world.peer.turn(world.now);
+    let connected = |conn| {
+        world
+            .peer
+            .conns
+            .get(conn)
+            .is_some_and(|it| it.update.connected)
+    };
+    assert_eq!(
+        strangers.iter().filter(|it| connected(it)).count(),
+        strangers.len()
+    );
 }

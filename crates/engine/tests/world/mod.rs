@@ -51,6 +51,8 @@ pub const ENGINE_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 pub const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 /// Whom the second link leads to, where there is one.
 pub const BEYOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 77));
+/// The engine's address there, of an interface with the same hardware address.
+pub const ENGINE_BEYOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 70));
 
 /// The time within a turn.
 static STANDSTILL: AtomicU64 = AtomicU64::new(0);
@@ -407,6 +409,10 @@ impl World {
         let kernel = Kernel::default();
         let mut network = FixedNetwork::between(ENGINE_MAC, ENGINE, PEER_MAC);
         network.beyond = vec![BEYOND];
+        if links.len() > 1 {
+            network.addresses.push(ENGINE_BEYOND);
+            network.own_beyond.push(ENGINE_BEYOND);
+        }
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let cookie = netns_cookie(&socket).expect("a cookie");
         let pairs = (0..count).map(|_| exchange::pair(&config.limits).expect("descriptors"));

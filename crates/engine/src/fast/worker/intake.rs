@@ -269,9 +269,9 @@ impl<N: Network> Intake<'_, N> {
         self.give(segment, nic)
     }
 
-    /// The interface to which a segment came that another worker has handed over, by the address that it was sent to.
+    /// The interface to which a segment came that another worker has handed over, by the addresses that it was sent to.
     fn nic_of(&self, segment: &Segment<'_>) -> NicId {
-        self.network.nic_with(segment.link.dst).unwrap_or_default()
+        self.network.nic_with(segment.link.dst, segment.dst)
     }
 
     /// A SYN takes over a pair in TIME-WAIT of this worker's, where nobody listens (any more), but elsewhere

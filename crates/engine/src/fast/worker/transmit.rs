@@ -135,11 +135,9 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         match out.answers.filter(|link| !link.src.is_multicast()) {
             Some(link) if self.local.is_some() && came_through_queue(link) => return Ok(Way::Here),
             Some(link) => {
-                // It came to this address of ours. Where no interface has it (any more) it goes by its route.
-                if let Some(nic) = self.network.nic_with(link.dst) {
-                    let address = link.src;
-                    return Ok(Way::Wire(OnLink { nic, address }));
-                }
+                let nic = self.network.nic_with(link.dst, out.src);
+                let address = link.src;
+                return Ok(Way::Wire(OnLink { nic, address }));
             }
             None => {}
         }
