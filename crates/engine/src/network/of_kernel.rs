@@ -332,6 +332,10 @@ impl<S: Steer> Network for KernelNetwork<S> {
             .filter(|source| self.addresses.contains(source))
             .or_else(|| of_nic.copied().find(|it| same_family(&it)))
             .ok_or(Errno::ADDRNOTAVAIL)?;
+        // To such a destination a next hop is asked for on the source's link.
+        if is_link_local(destination) && self.nic_of(source) != nic {
+            return Err(Errno::OPNOTSUPP);
+        }
         // Answers to its ports may still go to the kernel.
         match self.arriving.is_settled(source) {
             true => Ok(source),

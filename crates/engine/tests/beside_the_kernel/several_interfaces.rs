@@ -1,7 +1,7 @@
 //! One engine on two interfaces, as a proxy between two networks has it.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::Instant;
@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::beside::{Engine, Host, LIMIT, connect, ip, listener, on, read};
 use engine::config::{Config, Interfaces};
 use lab::{Side, World};
+use netdev::Interface;
 use queue_pair::control::{Channel, Fds, Metric, Reply, Request, VERSION};
 use queue_pair::{ConnRef, ConnectBlock};
 
@@ -320,12 +321,7 @@ fn a_program_hears_of_as_many_as_it_can_understand() {
     }
     let world = two_links();
     let engine = Engine::start(&world, both);
-    let indices = on(&world, Side::Server, || {
-        [Side::Server.interface(), SECOND[0]].map(|name| {
-            let found = netdev::Interface::find(name);
-            found.expect("it is there").index
-        })
-    });
+    let indices = indices(&world);
     for (version, expected) in [(16, vec![]), (VERSION, vec![indices[1]])] {
         let mut channel = on(&world, Side::Server, || {
             Channel::connect(&engine.socket).expect("the engine listens")
@@ -415,4 +411,52 @@ fn an_engine_does_not_start_if_one_of_them_cannot_be_used() {
     assert!(missing.starts_with("nobody0: "), "{missing}");
     let twice = refused(Side::Server.interface());
     assert!(twice.contains("is named twice"), "{twice}");
+}
+
+/// The numbers of both in the kernel.
+fn indices(world: &World) -> [u32; 2] {
+    on(world, Side::Server, || {
+        [Side::Server.interface(), SECOND[0]]
+            .map(|name| Interface::find(name).expect("it is there").index)
+    })
+}
+
+
+/// Next hops to such a destination are asked for on the link of the source.
+#[test]
+fn a_link_local_destination_is_not_opened_from_another_link() {
+    if lab::skip_without_root("a_link_local_destination_is_not_opened_from_another_link") {
+        return;
+    }
+    let world = two_links();
+    let to = "fe80::2";
+    for (side, interface, address) in [
+        (Side::Client, Side::Client.interface(), to),
+        (Side::Client, SECOND[1], to),
+        (Side::Server, Side::Server.interface(), "fe80::1"),
+        (Side::Server, SECOND[0], "fe80::11"),
+    ] {
+        let address = format!("address add {address}/64 dev {interface} nodad");
+        ip(&world, side, &address);
+    }
+    let engine = Engine::start(&world, both);
+    let mut host = engine.attach(&world);
+    let target = on(&world, Side::Client, || {
+        TcpListener::bind("[::]:0").expect("a port")
+    });
+    let port = target.local_addr().expect("bound").port();
+    let [first, second] = indices(&world);
+    let to = to.parse().expect("an address");
+    let global = IpAddr::from(Side::Server.ipv6());
+    for (token, (scope, opens)) in [(first, true), (second, false)].into_iter().enumerate() {
+        let block = ConnectBlock {
+            local: SocketAddr::new(global, 20_000 + token as u16),
+            ..ConnectBlock::new(SocketAddrV6::new(to, port, 0, scope).into())
+        };
+        let opened = host.open(&block, token as u64);
+        match opens {
+            true => assert!(opened.is_ok(), "{opened:?}"),
+            false => assert_eq!(opened, Err(libc::EOPNOTSUPP)),
+        }
+    }
 }
