@@ -27,7 +27,7 @@ use crate::slow::desk::{Desk, Facts, ReadLoads};
 use crate::slow::kernel::{memory, netfilter, privileges};
 
 use error::{OLDEST_LINUX, step};
-use open::{open_devices, placement};
+use open::{check_vrfs, open_devices, placement};
 
 pub use error::StartError;
 
@@ -323,6 +323,7 @@ pub fn find(config: &Config) -> Result<Vec<Interface>, StartError> {
     let each = config.interface.names().iter();
     let interfaces = each.map(|name| find_one(config, name));
     let interfaces = interfaces.collect::<Result<Vec<_>, _>>()?;
+    check_vrfs(&interfaces)?;
     let cores = sched_getaffinity(None).map_or(1, |cores| cores.count() as usize);
     let workers = workers(config, &interfaces, cores);
     for interface in &interfaces {

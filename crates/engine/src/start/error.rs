@@ -59,6 +59,17 @@ pub enum StartError {
         /// What that is.
         kind: String,
     },
+    /// Its routes are in a table of their own.
+    #[error(
+        "{interface} is in the VRF {vrf}, whose routes an engine of several interfaces does not ask for: give each \
+         an engine of its own"
+    )]
+    InVrf {
+        /// Its name.
+        interface: String,
+        /// The name of the VRF.
+        vrf: String,
+    },
     /// Frames of VLANs would be taken for frames of none.
     #[error(
         "{interface} takes the tags of VLANs off before a frame can be looked at, and has VLAN devices on it \

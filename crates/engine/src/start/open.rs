@@ -9,6 +9,35 @@ use super::{StartError, step};
 use crate::config::Config;
 use crate::slow::kernel::nature::{Nature, vlans_on};
 
+/// The name of the interface with this index.
+fn named(index: u32) -> String {
+    let name = std::net::UdpSocket::bind("127.0.0.1:0")
+        .ok()
+        .and_then(|socket| rustix::net::netdevice::index_to_name(socket, index).ok());
+    name.unwrap_or_else(|| format!("with the index {index}"))
+}
+
+/// Several interfaces are in one network. Routes are asked for without an interface then, which is to say not in the
+/// table of a VRF, and what is sent would leave by whichever other network has one.
+pub(super) fn check_vrfs(interfaces: &[Interface]) -> Result<(), StartError> {
+    for interface in interfaces.iter().filter(|_| interfaces.len() > 1) {
+        let nature = Nature::of_interface(interface.index)
+            .map_err(step("ask the kernel what the interface is"))?;
+        check_vrf(&interface.name, &nature)?;
+    }
+    Ok(())
+}
+
+fn check_vrf(interface: &str, nature: &Nature) -> Result<(), StartError> {
+    match &nature.master {
+        Some((index, kind)) if kind == "vrf" => Err(StartError::InVrf {
+            interface: interface.to_owned(),
+            vrf: named(*index),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Where the steering program is to run, if it can see there what it divides.
 pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> {
     let nature = Nature::of_interface(interface.index)
@@ -24,12 +53,9 @@ pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> 
     if let Some((index, kind)) = &nature.master
         && kind != "vrf"
     {
-        let master = std::net::UdpSocket::bind("127.0.0.1:0")
-            .ok()
-            .and_then(|socket| rustix::net::netdevice::index_to_name(socket, *index).ok());
         return Err(StartError::Port {
             interface: name.clone(),
-            master: master.unwrap_or_else(|| format!("with the index {index}")),
+            master: named(*index),
             kind: kind.clone(),
         });
     }
@@ -137,5 +163,27 @@ fn offloads(config: &Config) -> Offloads {
         receive_partial_checksum: config.offload.receive_checksum,
         segmentation: config.offload.segmentation,
         scatter_gather: config.offload.scatter_gather,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Not every kernel can make a VRF.
+    #[test]
+    fn what_is_in_a_vrf_is_refused_in_words() {
+        // Loopback's index in every namespace.
+        let in_a = |kind: &str| Nature {
+            master: Some((1, kind.to_owned())),
+            ..Nature::default()
+        };
+        let refused = check_vrf("eth1", &in_a("vrf")).expect_err("refused");
+        let refused = refused.to_string();
+        assert!(refused.starts_with("eth1 is in the VRF lo, "), "{refused}");
+        // Of a port of a bridge something else is said.
+        for nature in [Nature::default(), in_a("bridge")] {
+            check_vrf("eth1", &nature).expect("its routes are in the main table");
+        }
     }
 }

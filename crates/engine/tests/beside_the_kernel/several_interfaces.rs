@@ -422,6 +422,37 @@ fn indices(world: &World) -> [u32; 2] {
 }
 
 
+#[test]
+fn a_vrf_beside_another_network_is_refused_in_words() {
+    let test = "a_vrf_beside_another_network_is_refused_in_words";
+    if lab::skip_without_root(test) {
+        return;
+    }
+    let world = two_links();
+    let made = Command::new("ip")
+        .args(["-n", world.name(Side::Server)])
+        .args(["link", "add", "red", "type", "vrf", "table", "10"])
+        .output();
+    if !made.expect("iproute2 is there").status.success() {
+        let line = format!("SKIPPED (this kernel has no VRFs): {test}\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        return;
+    }
+    let named = |config: &Config| on(&world, Side::Server, || engine::find(config));
+    let mut config = Config::default();
+    both(&mut config);
+    named(&config).expect("both are in one network");
+    let name = SECOND[0];
+    ip(&world, Side::Server, &format!("link set {name} master red"));
+    let refused = named(&config).expect_err("refused").to_string();
+    let expected = format!("{name} is in the VRF red, ");
+    assert!(refused.starts_with(&expected), "{refused}");
+    // Alone it is asked for by its name.
+    config.interface = name.into();
+    named(&config).expect("it can be used");
+}
+
+
 /// Next hops to such a destination are asked for on the link of the source.
 #[test]
 fn a_link_local_destination_is_not_opened_from_another_link() {
