@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use engine::stats::Drop;
 use netdev::sim::LinkConfig;
+use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
+use rustix::io::Errno;
 
 use crate::world::{BEYOND, ENGINE, ENGINE_BEYOND, Host, PEER, World};
 
@@ -139,4 +141,30 @@ fn who_asks_an_interface_is_answered_by_it_without_a_question_for_his_route() {
         strangers.iter().filter(|it| connected(it)).count(),
         strangers.len()
     );
+}
+
+/// It may have bound its socket to the first, which it takes for the only one, and does not say so.
+#[test]
+fn a_program_that_knows_of_one_interface_opens_nothing_by_another() {
+    let mut world = World::of_links([LinkConfig::default(); 2]);
+    let mut channel = world.dial();
+    let request = Request::Attach {
+        version: Reply::SEVERAL_INTERFACES_SINCE - 1,
+        oldest: None,
+        program: "older".to_owned(),
+        fork_token: None,
+    };
+    let (_, fds) = world.ask(&mut channel, &request, Fds::new());
+    let older = world.host(channel, fds);
+    let newer = world.attach(None);
+    for (mut host, from, refused) in [(older, FROM, true), (newer, FROM + 1, false)] {
+        for (to, refused) in [(PEER, false), (BEYOND, refused)] {
+            let opened = opens(&mut world, &mut host, from, to);
+            let expected = Err(Errno::OPNOTSUPP.raw_os_error() as u16);
+            match refused {
+                true => assert_eq!(opened, expected, "{to}"),
+                false => assert!(opened.is_ok(), "{to}: {opened:?}"),
+            }
+        }
+    }
 }

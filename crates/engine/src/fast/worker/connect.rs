@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use netdev::Device;
+use queue_pair::control::Reply;
 use queue_pair::{Completion, ConnectBlock, FastOpen, Opening, position};
 use rustix::io::Errno;
 use tcp::{ConnId, ConnOptions, ConnectError, Request};
@@ -12,7 +13,7 @@ use super::Worker;
 use crate::config::shares;
 use crate::fast::connections::{PoolId, SessionId};
 use crate::fast::session::{EndReason, conn_ref};
-use crate::network::{Network, is_link_local};
+use crate::network::{Network, NicId, is_link_local};
 use crate::stats::Drop;
 
 /// Leased ports that are tried for a connection before one more is leased.
@@ -183,7 +184,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             self.local_source(block.local.ip(), remote.ip())?
         } else {
-            self.source(block.local.ip(), remote)?
+            let source = self.source(block.local.ip(), remote)?;
+            self.leaves_as_known(id, source, remote.ip())?;
+            source
         };
         if (source, block.local.port()) == (remote.ip(), remote.port()) {
             return Err(Errno::ADDRNOTAVAIL);
@@ -273,6 +276,25 @@ impl<D: Device, N: Network> Worker<D, N> {
             return Err(Errno::OPNOTSUPP);
         }
         self.network.source_for(remote.ip(), scope, Some(wanted))
+    }
+
+    /// A program of a version that knows of one interface may have bound its socket to that, which it then says to
+    /// nobody. So what leaves by another is the kernel's.
+    fn leaves_as_known(
+        &mut self,
+        id: SessionId,
+        source: IpAddr,
+        destination: IpAddr,
+    ) -> Result<(), Errno> {
+        let session = self.sessions.get(id).ok_or(Errno::BADF)?;
+        let version = session.region.layout.version;
+        if self.nics.is_one() || version >= Reply::SEVERAL_INTERFACES_SINCE {
+            return Ok(());
+        }
+        match self.network.next_hop(source, destination) {
+            Ok(hop) if hop.neighbour.nic == NicId::default() => Ok(()),
+            _ => Err(Errno::OPNOTSUPP),
+        }
     }
 
     /// A process wants a connection from a port that it has not lent. For as long as the port is used it is held for
