@@ -233,10 +233,15 @@ impl Steer for SteeringTable {
 
     fn divert(&mut self, program: Option<(NicId, BorrowedFd<'_>)>) -> io::Result<()> {
         let mut table = self.table();
-        for (place, steering) in table.steerings.iter_mut().enumerate() {
-            let of_it = program.filter(|(nic, _)| nic.index() == place);
-            let diverted = steering.divert(of_it.map(|(_, program)| program));
+        // First, because one that is not taken leaves in its place what was called before, wherever that is.
+        if let Some((nic, program)) = program {
+            let diverted = table.of_nic(nic)?.divert(Some(program));
             diverted.map_err(io::Error::other)?;
+        }
+        for (place, steering) in table.steerings.iter_mut().enumerate() {
+            if program.is_none_or(|(nic, _)| nic.index() != place) {
+                steering.divert(None).map_err(io::Error::other)?;
+            }
         }
         Ok(())
     }

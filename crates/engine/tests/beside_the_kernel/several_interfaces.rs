@@ -1,8 +1,10 @@
 //! One engine on two interfaces, as a proxy between two networks has it.
 
+use std::fs::File;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -10,6 +12,7 @@ use crate::beside::{Engine, Host, LIMIT, connect, ip, listener, on, read};
 use engine::config::{Config, Interfaces};
 use lab::{Side, World};
 use netdev::Interface;
+use netdev::diverter::Diverter;
 use queue_pair::control::{Channel, Fds, Metric, Reply, Request, VERSION};
 use queue_pair::{ConnRef, ConnectBlock};
 
@@ -490,4 +493,60 @@ fn a_link_local_destination_is_not_opened_from_another_link() {
             false => assert_eq!(opened, Err(libc::EOPNOTSUPP)),
         }
     }
+}
+
+
+#[test]
+fn a_diverter_that_is_not_taken_leaves_the_one_that_is_there() {
+    let test = "a_diverter_that_is_not_taken_leaves_the_one_that_is_there";
+    if lab::skip_without(test, &["clang"]) {
+        return;
+    }
+    let world = two_links();
+    let object = world.scratch().join("echo.o");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/divert");
+    let made = Command::new("clang")
+        .args(["--target=bpf", "-mcpu=v3", "-O2", "-g", "-isystem"])
+        .arg(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH))
+        .arg("-c")
+        .arg(examples.join("icmp_echo.bpf.c"))
+        .arg("-o")
+        .arg(&object)
+        .status();
+    assert!(made.expect("it runs").success());
+    let engine = Engine::start(&world, both);
+    let loaded = Diverter::load(&object, None).expect("the kernel takes it");
+    let nothing = File::open("/dev/null").expect("it is there");
+    let mut channel = on(&world, Side::Server, || {
+        Channel::connect(&engine.socket).expect("the engine listens")
+    });
+    let mut divert = |interface, program: OwnedFd| {
+        let request = Request::Divert {
+            interface,
+            name: "echo".to_owned(),
+            program: 1,
+        };
+        let fds = [program].into_iter().collect();
+        let (reply, _) = channel.request(&request, fds, LIMIT).expect("answered");
+        reply
+    };
+    let [first, second] = indices(&world);
+    let program = loaded.program.as_fd().try_clone_to_owned();
+    let reply = divert(first, program.expect("descriptors"));
+    assert!(matches!(reply, Reply::Done), "{reply:?}");
+    let reply = divert(second, nothing.into());
+    assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
+    // What is nobody's still goes to the one that is there.
+    let before = dropped(&engine, "diverter");
+    let at_server = on(&world, Side::Server, || {
+        UdpSocket::bind((Side::Server.ipv4(), 0)).expect("a port")
+    });
+    at_server.set_read_timeout(Some(LIMIT)).expect("a socket");
+    let at_client = on(&world, Side::Client, || {
+        UdpSocket::bind((Side::Client.ipv4(), 0)).expect("a port")
+    });
+    let to = at_server.local_addr().expect("bound");
+    at_client.send_to(b"anybody", to).expect("sent");
+    at_server.recv(&mut [0; 16]).expect("it passes");
+    assert!(dropped(&engine, "diverter") > before);
 }
