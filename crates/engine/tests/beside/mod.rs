@@ -250,6 +250,16 @@ impl Host {
         answer.expect("answered").0
     }
 
+    /// Whether a connection has been accepted, by now.
+    pub fn has_accepted(&mut self) -> bool {
+        while let Some(completion) = self.region.completions.take().expect("honest") {
+            self.completions.push(completion);
+        }
+        self.region.completions.release();
+        let mut all = self.completions.iter();
+        all.any(|completion| matches!(completion, Completion::Accepted { .. }))
+    }
+
     pub fn accepted(&mut self) -> ConnRef {
         self.wait_for(|completion| match completion {
             Completion::Accepted { conn, .. } => Some(*conn),

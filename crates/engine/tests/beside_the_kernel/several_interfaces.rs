@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -13,8 +14,9 @@ use engine::config::{Config, Interfaces};
 use lab::{Side, World};
 use netdev::Interface;
 use netdev::diverter::Diverter;
+use netdev::steering::{Placement, Steering};
 use queue_pair::control::{Channel, Fds, Metric, Reply, Request, VERSION};
-use queue_pair::{ConnRef, ConnectBlock};
+use queue_pair::{ConnRef, ConnectBlock, Submission};
 
 /// The second pair of interfaces, in the order of their sides.
 const SECOND: [&str; 2] = ["server1", "client1"];
@@ -91,9 +93,14 @@ fn exchange(host: &mut Host, conn: ConnRef, client: &mut TcpStream, before: u64)
 
 /// Frames that came to an interface.
 fn came_to(metrics: &[Metric], interface: &str) -> f64 {
+    came_to_all(metrics, &[interface])
+}
+
+/// Frames that came to a queue with all these labels.
+fn came_to_all(metrics: &[Metric], labels: &[&str]) -> f64 {
     let of = metrics.iter().filter(|metric| {
-        let labels = &metric.labels;
-        metric.name == "queue_frames" && labels.iter().any(|(_, value)| value == interface)
+        let has = |label: &&str| metric.labels.iter().any(|(_, value)| value == label);
+        metric.name == "queue_frames" && labels.iter().all(has)
     });
     of.map(|metric| metric.value).sum()
 }
@@ -308,8 +315,17 @@ fn what_the_rules_do_not_say_alike_of_both_is_the_kernels() {
     ));
     let begin = Instant::now();
     loop {
+        host.completions.clear();
         let _client = connect(&world, second(address));
-        if kernel.accept().is_err() {
+        // Whoever has it, it is there soon.
+        let is_engines = loop {
+            match (host.has_accepted(), kernel.accept().is_ok()) {
+                (true, _) => break true,
+                (_, true) => break false,
+                _ => assert!(begin.elapsed() < LIMIT, "somebody has it"),
+            }
+        };
+        if is_engines {
             break;
         }
         assert!(begin.elapsed() < LIMIT, "new connections are the engine's");
@@ -361,12 +377,27 @@ fn several_workers_have_queues_of_each() {
     });
     let mut host = engine.attach(&world);
     let (kernel, address) = listener(&world);
-    host.listen(&kernel);
-    // With other ports they come to other queues.
-    for _ in 0..4 {
+    let listener = host.listen(&kernel);
+    // With other ports they come to other queues, until something has come to each.
+    let begin = Instant::now();
+    let mut total = 0;
+    loop {
+        total += 2;
+        host.submit(Submission::Credit {
+            listener,
+            total: 8 + total,
+            waits: false,
+        });
         for (mut client, conn) in clients(&world, &mut host, address) {
             exchange(&mut host, conn, &mut client, 5);
         }
+        let metrics = engine.metrics();
+        let names = [Side::Server.interface(), SECOND[0]];
+        let mut all = names.iter().flat_map(|name| [(name, "0"), (name, "1")]);
+        if all.all(|(name, queue)| came_to_all(&metrics, &[name, queue]) > 0.0) {
+            break;
+        }
+        assert!(begin.elapsed() < LIMIT, "each queue of each: {metrics:?}");
     }
     for (token, to) in [Side::Client.ipv4(), ADDRESSES[1]].into_iter().enumerate() {
         let target = on(&world, Side::Client, || {
@@ -424,6 +455,33 @@ fn indices(world: &World) -> [u32; 2] {
     })
 }
 
+/// It is reset by its driver for nothing, but nothing stays.
+#[test]
+fn an_engine_that_does_not_get_the_second_gives_back_the_first() {
+    if lab::skip_without_root("an_engine_that_does_not_get_the_second_gives_back_the_first") {
+        return;
+    }
+    let world = two_links();
+    on(&world, Side::Server, || {
+        let [first, second] = [Side::Server.interface(), SECOND[0]]
+            .map(|name| Interface::find(name).expect("it is there"));
+        let taken = Steering::attach(&second, Placement::Auto).expect("nobody has it");
+        let mut config = Config {
+            socket: Some(world.scratch().join("refused.sock")),
+            ignore_netfilter: true,
+            ..Config::default()
+        };
+        both(&mut config);
+        let (_stop, heard) = UnixStream::pair().expect("a pair");
+        let unread = Box::new(|| Err("it is not read again".to_owned()));
+        let refused = engine::run(config, heard.as_fd(), unread, || panic!("it starts"));
+        let refused = refused.expect_err("it does not start").to_string();
+        let occupied = format!("{} already has an XDP program", second.name);
+        assert!(refused.starts_with(&occupied), "{refused}");
+        drop(taken);
+        Steering::attach(&first, Placement::Auto).expect("nobody has it any more");
+    });
+}
 
 #[test]
 fn a_vrf_beside_another_network_is_refused_in_words() {
@@ -454,7 +512,6 @@ fn a_vrf_beside_another_network_is_refused_in_words() {
     config.interface = name.into();
     named(&config).expect("it can be used");
 }
-
 
 /// Next hops to such a destination are asked for on the link of the source.
 #[test]
@@ -494,7 +551,6 @@ fn a_link_local_destination_is_not_opened_from_another_link() {
         }
     }
 }
-
 
 #[test]
 fn a_diverter_that_is_not_taken_leaves_the_one_that_is_there() {
