@@ -1,4 +1,4 @@
-//! A worker with two interfaces, of which one has no room.
+//! A worker with two interfaces: one that has no room, one that strangers ask, one that a program does not know of.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
