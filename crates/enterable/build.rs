@@ -33,8 +33,13 @@ fn main() -> io::Result<()> {
     for file in &files {
         println!("cargo::rerun-if-changed={}", file.display());
         let name = file.strip_prefix(crates).unwrap_or(file);
+        let bytes = match fs::read(file) {
+            // It has gone since it was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other?,
+        };
         hasher.write(name.as_os_str().as_encoded_bytes());
-        hasher.write(&fs::read(file)?);
+        hasher.write(&bytes);
     }
     println!(
         "cargo::rustc-env=OUTBOARD_LIBRARY_MADE_OF={:016x}",
@@ -61,13 +66,15 @@ fn parts(crates: &Path) -> io::Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// Adds all files below a directory.
+/// Adds the sources below a directory. What an editor has beside a file is none.
 fn below(directory: &Path, files: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        match path.is_dir() {
-            true => below(&path, files)?,
-            false => drop(files.insert(path)),
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        if path.is_dir() {
+            below(&path, files)?;
+        } else if name.ends_with(b".rs") && !name.starts_with(b".") {
+            files.insert(path);
         }
     }
     Ok(())
