@@ -550,3 +550,25 @@ fn a_larger_buffer_that_another_thread_hears_of_wakes_who_waits_for_room() {
     poller.wait(&mut ready, Some(HANG)).unwrap();
     assert!(ready[0].readiness.intersects(Readiness::OUT));
 }
+
+/// Whoever takes in what the engine says tells of room, also where a buffer of the program's own is posted and somebody
+/// has waited on the connection before.
+#[test]
+fn room_comes_where_a_buffer_is_posted() {
+    let mut scene = Scene::new();
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let memory = scene.session.register(4096).unwrap();
+        scene.socket.post(&memory, 0, 4096, 1).unwrap();
+        let waited = scene
+            .socket
+            .wait(Readiness::IN, Some(Duration::from_millis(1)));
+        assert_eq!(waited, Err(Errno::TIMEDOUT));
+        let from = scene.fill();
+        scene.acknowledge(from);
+        scene.session.pump();
+        done.send(scene.socket.readiness()).unwrap();
+    });
+    let ready = is_done.recv_timeout(HANG).expect("the pump returns");
+    assert!(ready.intersects(Readiness::OUT));
+}

@@ -56,15 +56,13 @@ impl SocketCore {
         if state.closed {
             return Ok(());
         }
-        if state.posts.is_some() {
-            let copied = state.fill_posted();
-            news |= self.refresh(&state);
-            if copied || state.receive.unannounced() > 0 {
-                self.consumed(state);
-            }
-        } else {
-            news |= self.refresh(&state);
-            drop(state);
+        let is_posted = state.posts.is_some();
+        let copied = state.fill_posted();
+        news |= self.refresh(&state);
+        // Whoever is told of it below looks at the state.
+        match is_posted && (copied || state.receive.unannounced() > 0) {
+            true => self.consumed(state),
+            false => drop(state),
         }
         self.turned_out(news, arrives);
         Ok(())
