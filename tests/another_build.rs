@@ -58,7 +58,8 @@ fn run(library: &Path, words: &[&str]) -> (Output, String) {
         .args(words)
         .env("OUTBOARD_PRELOAD", library)
         .env("OUTBOARD_SOCKET", "/nonexistent/engine.sock")
-        .env_remove("OUTBOARD_SAME_BUILD");
+        .env_remove("OUTBOARD_SAME_BUILD")
+        .env_remove("OUTBOARD_ANY_BUILD");
     let output = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     (output, said)
@@ -92,7 +93,47 @@ fn the_lab_measures_nothing_with_it() {
     let words = ["lab", "run", "message-latency", "--quick", "--into", &into];
     let (output, said) = run(&another.file(), &words);
     assert!(!output.status.success() && said.contains(SAYS), "{said}");
+    assert!(said.contains("OUTBOARD_ANY_BUILD=1"), "{said}");
     assert!(!Path::new(&*into).exists(), "nothing was begun");
+}
+
+#[test]
+fn the_lab_measures_what_has_no_library_in_it() {
+    let test = "the_lab_measures_what_has_no_library_in_it";
+    if lab::skip_without(test, &["nginx", "wrk"]) {
+        return;
+    }
+    let another = Another::new("lab-without");
+    let into = another.0.join("results");
+    let into = into.to_string_lossy();
+    let words = ["lab", "run", "respond", "--quick", "--into", &into];
+    let only = ["--only", "subject=responder", "--rounds", "1"];
+    let (_, said) = run(&another.file(), &[&words[..], &only].concat());
+    assert!(!said.contains(SAYS), "{said}");
+    assert!(Path::new(&*into).exists(), "it was begun: {said}");
+}
+
+#[test]
+fn the_lab_measures_with_it_if_it_is_told_so() {
+    let test = "the_lab_measures_with_it_if_it_is_told_so";
+    if lab::skip_without(test, &["ethtool", "taskset"]) {
+        return;
+    }
+    let another = Another::new("lab-any");
+    let into = another.0.join("results");
+    let output = Command::new(OUTBOARD)
+        .args(["lab", "run", "message-latency", "--quick", "--rounds", "1"])
+        .args(["--only", "message=64", "--only", "subject=engine, all"])
+        .arg("--into")
+        .arg(&into)
+        .env("OUTBOARD_PRELOAD", another.file())
+        .env("OUTBOARD_ANY_BUILD", "1")
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    let is_doubt = |line: &str| line.starts_with("DOUBTFUL: ") && line.contains(SAYS);
+    assert!(said.lines().any(is_doubt), "{said}");
 }
 
 /// Files of a run, below the directory that it was told.

@@ -234,12 +234,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         _ => {}
     }
     crate::rights::check("lab")?;
-    // These have the responder alone.
-    let is_without = matches!(
+    // The others have the responder alone, or are looked at one by one.
+    if matches!(
         args.experiment,
-        Experiment::Stateless(_) | Experiment::Respond(_)
-    );
-    if !is_without {
+        Experiment::Installed(_)
+            | Experiment::Goodput(_)
+            | Experiment::Flood(_)
+            | Experiment::Programs(_)
+    ) {
         crate::run::library::check()?;
     }
     match args.experiment {

@@ -158,6 +158,7 @@ pub fn run(args: &Run) -> Result<ExitCode> {
         let mut directory = Directory::resume(path)?;
         go_on(&mut directory, args.anyway)?;
         let entry = catalogue::find(&directory.header().experiment.name)?;
+        check(&[entry])?;
         let is_good = go(
             entry,
             &mut directory,
@@ -178,6 +179,8 @@ pub fn run(args: &Run) -> Result<ExitCode> {
 
 fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Result<ExitCode> {
     let planned = plan(names, options)?;
+    let entries: Vec<&Entry> = planned.iter().map(|part| part.entry).collect();
+    check(&entries)?;
     let replays = planned.iter().any(|part| part.entry.name == REPLAYS);
     if options.log.is_some() && !replays {
         bail!("--log is of {REPLAYS}: outboard lab run {REPLAYS} --log FILE");
@@ -258,6 +261,17 @@ fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Res
     Ok(code(are_good))
 }
 
+/// Refuses a library of another build, if programs are run with it in one of these.
+fn check(entries: &[&Entry]) -> Result<()> {
+    match entries
+        .iter()
+        .any(|entry| catalogue::is_with_library(entry))
+    {
+        true => crate::run::library::check(),
+        false => Ok(()),
+    }
+}
+
 /// The group of everything.
 const ALL: &str = "all";
 
@@ -321,6 +335,11 @@ fn go(
         kept: directory.path().to_owned(),
         subjects: directory.header().experiment.subjects.clone(),
     };
+    let library = catalogue::is_with_library(entry).then(crate::run::library::find);
+    let wrong = match library {
+        Some(Ok(library)) => crate::run::library::of_another_build(&library)?,
+        _ => None,
+    };
     let mut watch = Watch::new(entry.name, place);
     watch.say("starting what is measured");
     let mut bench = entry.open(&setup)?;
@@ -338,6 +357,11 @@ fn go(
     watch.finish();
     if let Some(replaced) = replaced() {
         directory.change(replaced)?;
+    }
+    if let Some(wrong) = wrong
+        && !directory.changes().contains(&wrong)
+    {
+        directory.change(wrong)?;
     }
     let (analysis, file) = report::write(directory)?;
     print!("{}", report::summary(directory, &analysis));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use enterable::made::{MADE_OF, made_of};
+use lab::outboard::{ANY_BUILD, is_any_wanted};
 
 /// Its file.
 pub const NAME: &str = "liboutboard_preload.so";
@@ -52,20 +53,22 @@ pub fn of_another_build(library: &Path) -> Result<Option<String>> {
     }))
 }
 
-/// Refuses to measure with a library of another build: what it does would be taken for what this one does. That there is
-/// none, whoever needs it says.
+/// Refuses to measure with a library of another build: what it does would be taken for what this one does. Who wants that
+/// says so, and is told what is wrong. That there is none, whoever needs it says.
 ///
 /// # Errors
 /// It is of another build, or cannot be read.
 pub fn check() -> Result<()> {
     let library = find().ok();
-    match library
-        .map(|library| of_another_build(&library))
-        .transpose()?
-    {
-        Some(Some(wrong)) => bail!("{wrong}"),
-        _ => Ok(()),
+    let wrong = library.map(|library| of_another_build(&library));
+    let wrong = wrong.transpose()?.flatten();
+    if let Some(wrong) = wrong {
+        if !is_any_wanted() {
+            bail!("{wrong}; {ANY_BUILD}=1 goes on with it nevertheless");
+        }
+        crate::closed_pipe::remark(format_args!("outboard: {wrong}"));
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -50,7 +50,10 @@ impl Outboard {
             .env("OUTBOARD_SOCKET", &self.socket)
             // What is started with an old library would be measured as if it were with this one. Binaries of before
             // do not know of it.
-            .env("OUTBOARD_SAME_BUILD", "1")
+            .env(
+                "OUTBOARD_SAME_BUILD",
+                if is_any_wanted() { "0" } else { "1" },
+            )
     }
 
     /// Starts the engine on the server's interface and waits until it answers.
@@ -243,6 +246,14 @@ pub struct Traced {
     pub at: u64,
     /// Bytes of all sends that it is of, up to this one.
     pub bytes: u64,
+}
+
+/// The variable by which somebody measures with a library of another build, and knows it.
+pub const ANY_BUILD: &str = "OUTBOARD_ANY_BUILD";
+
+/// Whether somebody does.
+pub fn is_any_wanted() -> bool {
+    std::env::var_os(ANY_BUILD).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// One counter of the engine's.

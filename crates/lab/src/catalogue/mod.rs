@@ -113,6 +113,17 @@ pub fn meant(name: &str) -> Result<Vec<&'static Entry>> {
     }
 }
 
+/// Whether programs are run on the engine in it, so with the library. In these is the responder alone.
+pub fn is_with_library(entry: &Entry) -> bool {
+    let without = [
+        objects::ENTRY,
+        respond::ENTRY,
+        syn_answers::ENTRY,
+        stateless::ENTRY,
+    ];
+    without.iter().all(|other| other.name != entry.name)
+}
+
 /// Whether `name` means several, which are told of together.
 pub fn is_group(name: &str) -> bool {
     name == "all" || GROUPS.iter().any(|(group, _)| *group == name)
