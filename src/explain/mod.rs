@@ -181,7 +181,10 @@ fn table(explained: &Explained) -> String {
         table.left(column);
     }
     let interposer = explained.interposer.map_or_else(String::new, |what| {
-        format!("The interposer in it is {what}: start the program anew\n")
+        format!(
+            "The interposer in it is {what}, older or newer: if the program was started before an upgrade, start it \
+             anew\n"
+        )
     });
     if explained.explanations.is_empty() && explained.not_interposed.is_none() {
         return interposer;
@@ -263,6 +266,8 @@ mod tests {
         assert!(text.contains("listener"), "{text}");
         let last = text.lines().last().expect("a line");
         assert!(last.contains("of another build"), "{text}");
+        // It need not be old: of a package and a build for development neither is.
+        assert!(last.contains("older or newer: if"), "{text}");
         // Also where it has shown nothing.
         let mut silent = explained(7, vec![]);
         silent.interposer = Some(ANOTHER);

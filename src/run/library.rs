@@ -9,8 +9,10 @@ use lab::outboard::{ANY_BUILD, is_any_wanted};
 /// Its file.
 pub const NAME: &str = "liboutboard_preload.so";
 
-/// What to do about one of another build.
-const REMEDY: &str = "build or install both anew (cargo build --workspace)";
+/// What to do about one of another build that was found beside this program.
+const REMEDY: &str = "build or install both together (from sources: cargo build --workspace)";
+/// Whoever names one knows what it is.
+const NAMED: &str = "OUTBOARD_PRELOAD names it";
 
 /// Where it is: `OUTBOARD_PRELOAD`, beside this executable, or in `../lib/outboard` of it.
 ///
@@ -49,7 +51,9 @@ pub fn of_another_build(library: &Path) -> Result<Option<String>> {
     let shown = library.display();
     let made_of = made_of(library).with_context(|| format!("cannot read {shown}"))?;
     Ok((made_of.as_deref() != Some(MADE_OF)).then(|| {
-        format!("{shown} is of another build than this program, so one of them is old: {REMEDY}")
+        let is_named = std::env::var_os("OUTBOARD_PRELOAD").is_some();
+        let about = if is_named { NAMED } else { REMEDY };
+        format!("{shown} is of another build than this program, older or newer: {about}")
     }))
 }
 
