@@ -1,6 +1,7 @@
 //! Tells of what the interposed library is made: its sources, those of the packages of ours that are in it, and
-//! how they are compiled. Whoever starts programs with a library can so tell whether it is of its own build, also of
-//! builds for development, which name no commit.
+//! for which profile, optimization and target they are compiled; not by which compiler, and with what else it is told
+//! (RUSTFLAGS, Cargo's configuration). Whoever starts programs with a library can so tell whether it is made of the same
+//! as itself, also of builds for development, which name no commit.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hasher};
