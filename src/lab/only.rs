@@ -52,6 +52,13 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
     }
     let left_out = &mut experiment.left_out;
     left_out.retain(|left_out| asked(&left_out.axis, &left_out.name));
+    let axes = &experiment.axes;
+    let is_there = |(name, level): &(String, String)| {
+        let mut levels = axes.iter().filter(|axis| axis.name == *name);
+        levels.any(|axis| axis.levels.iter().any(|known| known.name == *level))
+    };
+    let findings = &mut experiment.findings;
+    findings.retain(|finding| finding.at.iter().all(is_there));
     let bare = Experiment {
         claims: Vec::new(),
         pictures: Vec::new(),
@@ -77,6 +84,16 @@ mod tests {
     use super::keep;
     use ::lab::catalogue::{Extent, find};
     use ::lab::experiment::left_out::LeftOut;
+
+    #[test]
+    fn what_the_source_has_of_other_levels_takes_no_picture_with_it() {
+        let mut experiment = find("message-latency").unwrap().declare(Extent::Full);
+        let before = experiment.pictures.len();
+        keep(&mut experiment, &[("MTU".into(), "9000".into())]).unwrap();
+        assert!(experiment.findings.is_empty() && experiment.claims.is_empty());
+        assert_eq!(experiment.pictures.len(), before / 2);
+        assert!(experiment.mistakes().is_empty());
+    }
 
     #[test]
     fn only_what_is_asked_for_is_kept_and_claimed() {

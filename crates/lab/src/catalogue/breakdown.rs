@@ -73,6 +73,7 @@ fn declare(extent: Extent) -> Experiment {
         axis: AXIS.into(),
         measure: measure.into(),
         points: vec![(at, percent)],
+        at: Vec::new(),
         citation: Citation {
             document: "001".into(),
             place: "figure 1.3".into(),

@@ -68,6 +68,7 @@ fn declare(_: Extent) -> Experiment {
             .into_iter()
             .zip(points.map(|second| second * 60.0))
             .collect(),
+        at: Vec::new(),
         citation: Citation {
             document: "003".into(),
             place: "table 4-1, its saturation points a second times 60".into(),
@@ -78,6 +79,7 @@ fn declare(_: Extent) -> Experiment {
         axis: CLASS.into(),
         measure: measure.into(),
         points: (0..5).map(f64::from).zip(points).collect(),
+        at: Vec::new(),
         citation: Citation {
             document: "003".into(),
             place: place.into(),

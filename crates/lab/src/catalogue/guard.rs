@@ -110,6 +110,7 @@ fn declare(extent: Extent) -> Experiment {
             axis: REQUESTS.into(),
             measure: MEMORY.into(),
             points: requests.iter().map(|count| (*count, count * THERE / 1e6)).collect(),
+            at: Vec::new(),
             citation: Citation {
                 document: "000".into(),
                 place: "5.3.5, figure 5.3".into(),

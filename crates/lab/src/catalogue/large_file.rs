@@ -52,6 +52,7 @@ fn declare(extent: Extent) -> Experiment {
         axis: RATE.into(),
         measure: measure.into(),
         points: RATES.into_iter().zip(column).collect(),
+        at: Vec::new(),
         citation: Citation {
             document: "000".into(),
             place: place.into(),

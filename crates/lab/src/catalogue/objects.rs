@@ -101,6 +101,7 @@ fn declare(extent: Extent) -> Experiment {
             axis: SIZE.into(),
             measure: RATE.into(),
             points: vec![(0.0, 663_000.0), (64.0, 564_000.0)],
+            at: Vec::new(),
             citation: Citation {
                 document: "004".into(),
                 place: "Stateless HTTP server as an Ndiv application".into(),

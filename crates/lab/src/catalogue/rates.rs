@@ -229,6 +229,7 @@ fn findings() -> Vec<Finding> {
                 axis: RATE.into(),
                 measure: (*measure).into(),
                 points: SOURCES.into_iter().zip(*column).collect(),
+                at: Vec::new(),
                 citation: Citation {
                     document: "000".into(),
                     place: (*place).into(),

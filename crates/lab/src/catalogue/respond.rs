@@ -44,6 +44,7 @@ fn declare(_: Extent) -> Experiment {
         axis: MODE.into(),
         measure: RATE.into(),
         points: vec![(0.0, rate)],
+        at: Vec::new(),
         citation: Citation {
             document: "004".into(),
             place: place.into(),

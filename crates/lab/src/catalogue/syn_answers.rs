@@ -91,6 +91,7 @@ fn declare(extent: Extent) -> Experiment {
             axis: RATE.into(),
             measure: BACK.into(),
             points: vec![(THERE, THERE)],
+            at: Vec::new(),
             citation: cited(),
         }],
         left_out: Vec::new(),

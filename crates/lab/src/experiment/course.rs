@@ -109,6 +109,7 @@ mod tests {
             axis: "place".into(),
             measure: measure.into(),
             points: points.to_vec(),
+            at: Vec::new(),
             citation: Citation::goal(),
         };
         let experiment = Experiment {

@@ -239,6 +239,9 @@ pub struct Finding {
     pub measure: String,
     /// Values of the axis, or places of its words, and of the measure.
     pub points: Vec<(f64, f64)>,
+    /// What it is of: names of an axis and of a level of it. A picture of other levels does not show it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<(String, String)>,
     /// Where it stands.
     pub citation: Citation,
 }
@@ -383,6 +386,7 @@ impl Experiment {
         }
         let places = self.claims.iter().map(|claim| &claim.at);
         let places = places.chain(self.pictures.iter().map(|picture| &picture.at));
+        let places = places.chain(self.findings.iter().map(|finding| &finding.at));
         for (axis, level) in places.flatten() {
             let has = |axis: &Axis| axis.levels.iter().any(|known| known.name == *level);
             need(

@@ -2,9 +2,10 @@
 //! source's own figures are in the same plot, in grey.
 
 use super::analysis::{Analysis, Found};
-use super::declaration::{Axis, Experiment, Picture};
+use super::declaration::{Axis, Experiment, Finding, Picture};
 use super::plot::{Line, Point, Style, draw_lines};
 use anyhow::Result;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 
 /// Draws a picture as SVG; `None` if there is nothing to draw.
@@ -95,8 +96,14 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
             }
         })
         .collect();
+    // What the source has of other levels than these says nothing of what is measured here.
+    let is_of_here = |finding: &Finding| {
+        let both = finding.at.iter().cartesian_product(&picture.at);
+        let mut same_axis = both.filter(|(of, at)| of.0 == at.0);
+        same_axis.all(|(of, at)| of.1 == at.1)
+    };
     for finding in &experiment.findings {
-        if finding.axis != picture.x || finding.measure != picture.y {
+        if finding.axis != picture.x || finding.measure != picture.y || !is_of_here(finding) {
             continue;
         }
         let points = finding.points.iter().filter(|(x, y)| is_shown(*x, *y));
@@ -115,4 +122,42 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
         });
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines;
+    use crate::experiment::analysis::Analysis;
+    use crate::experiment::declaration::{Axis, Citation, Experiment, Finding, Picture};
+
+    #[test]
+    fn what_the_source_has_of_another_level_is_not_shown() {
+        let experiment = Experiment {
+            axes: vec![
+                Axis::of_numbers("size", "B", &[1.0]),
+                Axis::of_words("place", &["near", "far"]),
+            ],
+            findings: vec![Finding {
+                name: "there".into(),
+                axis: "size".into(),
+                measure: "rate".into(),
+                points: vec![(1.0, 2.0)],
+                at: vec![("place".into(), "near".into())],
+                citation: Citation::goal(),
+            }],
+            ..Experiment::default()
+        };
+        let analysis = Analysis {
+            found: Vec::new(),
+            verdicts: Vec::new(),
+            warnings: Vec::new(),
+            notes: Vec::new(),
+            limited: (0, 0),
+        };
+        let shown = |picture: Picture| lines(&experiment, &analysis, &picture).len();
+        let all = Picture::new("All", "size", "rate");
+        assert_eq!(shown(all.clone()), 1);
+        assert_eq!(shown(all.clone().at("place", "near")), 1);
+        assert_eq!(shown(all.at("place", "far")), 0);
+    }
 }

@@ -110,6 +110,7 @@ pub fn experiment() -> Experiment {
             axis: "size".into(),
             measure: "rate".into(),
             points: vec![(1.0, 300.0), (4.0, 270.0)],
+            at: Vec::new(),
             citation: citation("figure 6.3"),
         }],
         left_out: Vec::new(),

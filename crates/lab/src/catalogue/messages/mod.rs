@@ -161,11 +161,12 @@ fn mtu_axis(extent: Extent) -> Axis {
     Axis::of_numbers(MTU, "B", &mtus)
 }
 
-/// A picture of a measure by size for each MTU.
+/// A picture of a measure by size for each MTU. The source has no jumbo frames: none of its graphs is of such.
 fn pictures(extent: Extent, title: &str, measure: &str) -> Vec<Picture> {
     let each = mtus(extent).iter().map(|mtu| {
+        let plain = title.split(" (002").next().filter(|_| *mtu != MTUS[0]);
         let mtu = mtu.to_string();
-        let title = format!("{title}, MTU {mtu}");
+        let title = format!("{}, MTU {mtu}", plain.unwrap_or(title));
         Picture::new(title, SIZE, measure).log_x().at(MTU, &mtu)
     });
     each.collect()
@@ -206,6 +207,14 @@ fn told(one_way: f64, messages: f64, cost: &Cost) -> Sample {
     }
 }
 
+/// Messages of a size, with the MTU of the source.
+fn as_there(size: &str) -> Vec<(String, String)> {
+    vec![
+        (SIZE.into(), size.into()),
+        (MTU.into(), MTUS[0].to_string()),
+    ]
+}
+
 /// A statement of the source's about the kernel with all features beside it with none.
 fn claim(says: &str, measure: &str, size: &str, ratio: Bound) -> Claim {
     Claim {
@@ -217,7 +226,7 @@ fn claim(says: &str, measure: &str, size: &str, ratio: Bound) -> Claim {
         measure: measure.into(),
         subject: subject(STACKS[0], ALL),
         to: subject(STACKS[0], OFF),
-        at: vec![(SIZE.into(), size.into())],
+        at: as_there(size),
         ratio,
     }
 }
@@ -271,7 +280,7 @@ fn make(setup: &Setup, subject: &str, mtu: u32) -> Result<Bed> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FEATURES, subjects};
+    use super::{Extent, FEATURES, MTU, plain, subjects, zeromq};
 
     /// What is said to ethtool and to the engine is the same, as far as the engine has it.
     #[test]
@@ -291,6 +300,32 @@ mod tests {
             let on = |name| features.says(name) == "on";
             assert!(!on("sg") || on("tx"), "{}", features.name);
             assert!(!(on("tso") || on("gso")) || on("sg"), "{}", features.name);
+        }
+    }
+
+    /// Of jumbo frames it has nothing: neither a figure, nor a statement, nor a graph.
+    #[test]
+    fn what_the_source_has_is_held_against_its_own_mtu() {
+        for entry in [
+            plain::LATENCY,
+            plain::THROUGHPUT,
+            zeromq::LATENCY,
+            zeromq::THROUGHPUT,
+        ] {
+            let declared = entry.declare(Extent::Full);
+            assert_eq!(declared.mistakes(), [""; 0]);
+            let own = (MTU.to_owned(), "1500".to_owned());
+            assert!(
+                declared
+                    .findings
+                    .iter()
+                    .all(|found| found.at.contains(&own))
+            );
+            assert!(declared.claims.iter().all(|claim| claim.at.contains(&own)));
+            for picture in declared.pictures {
+                let is_graph = picture.title.contains("002");
+                assert!(!is_graph || picture.at.contains(&own), "{}", picture.title);
+            }
         }
     }
 

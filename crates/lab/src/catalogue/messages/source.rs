@@ -1,6 +1,6 @@
 //! The source's tables. It says MB/s there, and means Mb/s.
 
-use super::{CPU, ONE_WAY, RATE, SIZE, SIZES};
+use super::{CPU, MTU, MTUS, ONE_WAY, RATE, SIZE, SIZES};
 use crate::experiment::declaration::{Citation, Finding};
 
 /// A column: for every size a figure.
@@ -12,6 +12,7 @@ fn finding(name: &str, measure: &str, place: &str, column: &Column) -> Finding {
         axis: SIZE.into(),
         measure: measure.into(),
         points: SIZES.into_iter().zip(column.iter().copied()).collect(),
+        at: vec![(MTU.into(), MTUS[0].to_string())],
         citation: Citation {
             document: "002".into(),
             place: place.into(),

@@ -4,7 +4,7 @@ use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::super::tcp_servers::{number, read};
 use super::super::{Entry, Extent, Setup};
 use super::{
-    ALL, Beds, CPU, LARGE, MTU, MTUS, OFF, ONE_WAY, RATE, ROLES, SIZE, latency_measures,
+    ALL, Beds, CPU, LARGE, MTU, MTUS, OFF, ONE_WAY, RATE, ROLES, SIZE, as_there, latency_measures,
     latency_pictures, mtu_axis, pictures, sizes, source, sources, subject, told,
 };
 use crate::experiment::declaration::{Bound, Citation, Claim, Measure, Picture};
@@ -58,7 +58,7 @@ fn claim(says: &str, place: &str, measure: &str, ratio: Bound) -> Claim {
         measure: measure.into(),
         subject: subject(STACKS[0], ALL),
         to: subject(STACKS[0], OFF),
-        at: vec![(SIZE.into(), LARGE.into())],
+        at: as_there(LARGE),
         ratio,
     }
 }

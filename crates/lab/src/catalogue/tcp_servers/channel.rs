@@ -41,6 +41,7 @@ fn declare(extent: Extent) -> Experiment {
         axis: SIZE.into(),
         measure: measure.into(),
         points: vec![(size, figure)],
+        at: Vec::new(),
         citation: cited("table 6.1"),
     };
     Experiment {

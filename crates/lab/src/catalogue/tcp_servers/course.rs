@@ -130,6 +130,7 @@ fn declare(extent: Extent) -> Experiment {
                 measure: RETURNED.into(),
                 // The other processor was a machine of its own.
                 points: vec![((levels.len() - 1) as f64, microseconds)],
+                at: Vec::new(),
                 citation: cited(figure),
             })
             .to_vec(),

@@ -227,6 +227,7 @@ fn findings() -> Vec<Finding> {
         axis: SIZE.into(),
         measure: ONE_WAY.into(),
         points: SIZES.into_iter().zip(figures).collect(),
+        at: Vec::new(),
         citation: cited("table 6.4"),
     };
     vec![

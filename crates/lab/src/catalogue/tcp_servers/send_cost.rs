@@ -263,6 +263,7 @@ fn findings() -> Vec<Finding> {
             .iter()
             .map(|(size, microseconds)| (*size, 1_000.0 * microseconds))
             .collect(),
+        at: Vec::new(),
         citation: cited(place),
     };
     let column = |name: &str, figures: [f64; 8]| {
