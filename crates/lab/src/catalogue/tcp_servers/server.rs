@@ -76,7 +76,7 @@ pub fn exchange(stream: &mut TcpStream, message: &mut [u8]) -> Result<Duration> 
 }
 
 /// Messages before those that count.
-const WARM_UP: usize = 50;
+pub const WARM_UP: usize = 50;
 
 /// One message of so many bytes after another, for a while, over one connection: how long each took there and back.
 pub fn exchanges(size: usize, window: Duration) -> Result<Vec<Duration>> {
