@@ -40,6 +40,8 @@ pub struct Holder {
     pub told_failed: bool,
     /// It waits to hear that the connection is open.
     pub tell_opened: bool,
+    /// It is to hear what O_NONBLOCK is by now.
+    pub tell_mode: bool,
     /// It stands in its session's list of those with something to tell.
     pub queued: bool,
     /// It has closed the connection: only its last bytes are still on their way.
@@ -60,6 +62,7 @@ impl Holder {
             told_closed: false,
             told_failed: false,
             tell_opened: false,
+            tell_mode: false,
             queued: false,
             closed: false,
             is_unknown: false,

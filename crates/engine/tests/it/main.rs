@@ -43,6 +43,7 @@ mod telling;
 mod tickets;
 mod tracing;
 mod two_links;
+mod unread;
 mod versions;
 mod waits;
 mod workers;

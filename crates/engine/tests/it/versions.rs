@@ -8,7 +8,7 @@ use crate::frozen::{Frozen, say};
 use crate::world::{Host, PEER, World};
 use queue_pair::control::{Fds, Reply, Request, VERSION};
 use queue_pair::parked::{self, Wants};
-use queue_pair::{ConnRef, ConnectBlock, FastOpen, Submission, Versions, region, room};
+use queue_pair::{Completion, ConnRef, ConnectBlock, FastOpen, Submission, Versions, region, room};
 
 /// A program that was built when version 6 was frozen serves a connection of this engine's.
 fn serves_a_program_of_version_6(world: &mut World) {
@@ -242,4 +242,21 @@ fn what_came_later_than_the_version_that_was_agreed_on_ends_the_session() {
             assert_eq!(refused, since > version, "{fast_open:?} at {version}");
         }
     }
+}
+
+#[test]
+fn who_speaks_an_earlier_version_is_told_of_no_flag() {
+    let mut world = World::new();
+    let (mut parent, conn) = connected_by(&mut world, 10);
+    let (reply, _lifeline) = world.request(&mut parent, &Request::Fork, Fds::new());
+    let Reply::Forked { token } = reply else {
+        panic!("{reply:?}");
+    };
+    let mut child = world.attach(Some(token));
+    child.submit(Submission::NonBlocking { conn, on: true });
+    world.settle();
+    parent.collect();
+    let is_flag = |it: &Completion| matches!(it, Completion::NonBlocking { .. });
+    assert!(!parent.completions.iter().any(is_flag));
+    assert_eq!(world.worker.sessions(), 2);
 }

@@ -13,6 +13,9 @@ use super::rings::Room;
 use crate::fast::connections::{Conn, SessionId};
 use crate::fast::family::{Holder, Who};
 
+/// The first version of the protocol in which a process is told of another's O_NONBLOCK.
+const MODE_IS_TOLD_SINCE: u32 = 11;
+
 /// The name of a connection as hosts write it.
 pub fn conn_ref(id: ConnId) -> ConnRef {
     ConnRef {
@@ -261,6 +264,14 @@ impl Session {
                 holder.told_acked = holder.acked;
                 holder.told_closed = conn.flags.peer_closed;
             }
+        }
+        let hears = holder.tell_mode && self.region.layout.version >= MODE_IS_TOLD_SINCE;
+        if let Some(on) = conn.flags.nonblocking.filter(|_| hears) {
+            if !self.post(&Completion::NonBlocking { conn: name, on })? {
+                return Ok(false);
+            }
+            holder.tell_mode = false;
+            self.wants_ring(Some(conn.id.index), News::Urgent);
         }
         if !self.tell_send_buffer(name, conn.send_buffer, &mut holder.told_send_buffer)? {
             return Ok(false);

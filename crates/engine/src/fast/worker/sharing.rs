@@ -121,7 +121,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.tell_family(conn_id);
     }
 
-    /// A process has ended a direction of a connection: the others that have it learn that.
+    /// A process has ended a direction of a connection, or reports its error: the others that have it learn that,
+    /// once: who reads nothing of what it is told has no more than this of a connection for others to add to.
     pub(super) fn tell_others(&mut self, by: SessionId, conn_id: ConnId, told: Completion) {
         let conn = self.connections.get(conn_id);
         let Some(family) = conn.and_then(|conn| conn.family.as_ref()) else {
@@ -158,8 +159,12 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         conn.flags.nonblocking = conn.family.is_some().then_some(on);
-        let conn = conn_ref(conn_id);
-        self.tell_others(id, conn_id, Completion::NonBlocking { conn, on });
+        // Whoever has not heard of the last change hears of this one alone; who is still to come, when he does.
+        let family = conn.family.iter_mut();
+        for holder in family.flat_map(|family| family.holders_mut()) {
+            holder.tell_mode = matches!(holder.who, Who::Session(other) if other != id);
+        }
+        self.tell_family(conn_id);
     }
 
     /// A process is to report the error with which a connection has ended: it does if no other has asked
@@ -496,8 +501,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         conn.flags.closed = false;
         conn.flags.taken = true;
         conn.flags.tell_opened = false;
-        conn.flags.nonblocking = None;
+        let mode = conn.flags.nonblocking.take();
         let told_alone = conn.flags.told_alone;
+        if let Some(on) = mode.filter(|_| holder.tell_mode) {
+            let conn = conn_ref(conn_id);
+            self.notice(last, Completion::NonBlocking { conn, on });
+        }
         // The pool is its; being the owner is the same now.
         self.shares_less(last);
         self.let_go(last);

@@ -191,21 +191,21 @@ impl<D: Device, N: Network> Worker<D, N> {
                 // It ends the direction for everybody who has the connection.
                 let whose = self.taken(id, conn)?;
                 self.request(id, whose.conn(), Request::ShutdownWrite);
-                if let Some(conn) = self.connections.get_mut(whose.conn()) {
-                    conn.flags.shut = true;
+                let conn = self.connections.get_mut(whose.conn());
+                if conn.is_some_and(|conn| !core::mem::replace(&mut conn.flags.shut, true)) {
+                    let conn = conn_ref(whose.conn());
+                    self.tell_others(id, whose.conn(), Completion::Shut { conn });
                 }
-                let conn = conn_ref(whose.conn());
-                self.tell_others(id, whose.conn(), Completion::Shut { conn });
                 Ok(())
             }
             Submission::ShutdownRead { conn } => {
                 let whose = self.taken(id, conn)?;
                 self.request(id, whose.conn(), Request::ShutdownRead);
-                if let Some(conn) = self.connections.get_mut(whose.conn()) {
-                    conn.flags.read_shut = true;
+                let conn = self.connections.get_mut(whose.conn());
+                if conn.is_some_and(|conn| !core::mem::replace(&mut conn.flags.read_shut, true)) {
+                    let conn = conn_ref(whose.conn());
+                    self.tell_others(id, whose.conn(), Completion::ReadShut { conn });
                 }
-                let conn = conn_ref(whose.conn());
-                self.tell_others(id, whose.conn(), Completion::ReadShut { conn });
                 Ok(())
             }
             Submission::LetSynGo { conn } => {
