@@ -69,6 +69,9 @@ reasons! {
     NoDescriptor = "no_descriptor",
     /// A report beyond the limit.
     ReportsFull = "reports_full",
+    /// Times that nothing more was taken of a program before what others wrote later, because it reads nothing of
+    /// what it is told and goes on: what it had written may come after that.
+    NotRead = "not_read",
     /// A program in another network namespace.
     OtherNamespace = "other_namespace",
     /// A program's doubt of a way, while too many others were looked at.

@@ -9,6 +9,7 @@
 //! - `ask`: questions on the control socket, also to an engine that does not run
 //! - `control`: the connection that they go over
 //! - `submit`: what goes to the engine, and who waits for room
+//! - `unread`: how much it was asked since somebody read its answers
 //! - `pump`: what comes from the engine, and whom it concerns
 //! - `files`: what the engine sends from by itself
 //! - `left`: files that the engine's policy leaves to the program
@@ -35,6 +36,7 @@ mod park;
 mod promise;
 mod pump;
 mod submit;
+mod unread;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -79,6 +81,7 @@ pub(crate) use park::{Spot, Watch};
 use promise::Promises;
 use pump::Pump;
 use submit::Submissions;
+use unread::Unread;
 
 /// An attachment, with what its tables hold of each connection. See the [module](self).
 pub(crate) struct Attachment<C> {
@@ -120,6 +123,8 @@ pub(crate) struct Attachment<C> {
     unfinished: AtomicBool,
     /// Submissions wait because the ring was full.
     deferred: AtomicBool,
+    /// How many that are answered were posted since somebody read all that the engine had said.
+    unread: Unread,
     /// What is known of files.
     files: Mutex<Files>,
     /// Sockets that found no send memory or no room in the ring.
@@ -244,6 +249,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             local,
             control: Mutex::new(Some(control)),
             pump: Mutex::new(Pump::new(completions)),
+            unread: Unread::with(submissions.capacity()),
             submissions: Mutex::new(Submissions::new(submissions)),
             pool: Mutex::new(SendPool::new(send.len())),
             send,
@@ -476,7 +482,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     }
 
     /// The same; `None` while a thread takes in what there is.
-    fn news(&self) -> Option<bool> {
+    pub(super) fn news(&self) -> Option<bool> {
         let mut pump = try_lock(&self.pump)?;
         Some(!matches!(pump.completions.is_empty(), Ok(true)))
     }

@@ -103,6 +103,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             }
         }
         self.unfinished.store(unfinished, Ordering::Relaxed);
+        self.has_read(taken, !unfinished);
         drop(pump);
         self.post_deferred();
         self.announce_many();

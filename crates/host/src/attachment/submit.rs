@@ -10,6 +10,7 @@ use queue_pair::{ConnRef, OptionKind, Submission, bells};
 
 use super::Attachment;
 use super::connection::Connection;
+use super::unread::is_answered;
 use crate::lock::lock;
 
 /// So many sockets may owe an announcement before the pump sees to it. Most of them have sent
@@ -102,16 +103,46 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     }
 
     fn try_post(&self, submissions: &mut Submissions, submission: &Submission) -> bool {
-        if self.keeps_still() {
+        let is_answered = is_answered(submission);
+        if self.keeps_still() || is_answered && !self.has_read_enough() {
             return false;
         }
-        submissions
-            .ring
-            .post(submission)
-            .unwrap_or_else(|_violation| {
-                self.condemn();
-                false
-            })
+        let posted = submissions.ring.post(submission);
+        let posted = posted.unwrap_or_else(|_violation| {
+            self.condemn();
+            false
+        });
+        if posted && is_answered {
+            self.unread.one_more();
+        }
+        posted
+    }
+
+    /// Whether more may be asked before somebody reads what the engine says.
+    fn has_read_enough(&self) -> bool {
+        if !self.unread.is_much() {
+            return true;
+        }
+        // Who is just reading says so himself.
+        let has_read_all = self.news() == Some(false);
+        if has_read_all {
+            self.unread.all_is_read();
+        }
+        has_read_all
+    }
+
+    /// So many things that the engine had said were read, or `all` of them.
+    pub(super) fn has_read(&self, count: u32, all: bool) {
+        // Who finds just now that it was not keeps what he wants to submit, and only who reads looks at what is kept.
+        // Either this comes first, and he is told, or he does, and has said what he keeps before that is looked at.
+        let _either_first = self
+            .unread
+            .is_nearly_much()
+            .then(|| lock(&self.submissions));
+        match all {
+            true => self.unread.all_is_read(),
+            false => self.unread.is_read(count),
+        }
     }
 
     pub(super) fn post_deferred(&self) {

@@ -1,6 +1,7 @@
 //! Sessions: the processes that are attached, each with its region.
 
 mod completions;
+mod patience;
 mod rings;
 mod table;
 
@@ -15,6 +16,7 @@ use tcp::{ConnId, Instant};
 use crate::exchange::ClientKey;
 use crate::fast::memory::Files;
 
+use patience::{NOTICES, Patience};
 use rings::Posted;
 
 pub use completions::{Ends, conn_ref};
@@ -82,9 +84,6 @@ impl EndReason {
     }
 }
 
-/// Notices that wait for room in the ring before a session is not heard any more.
-const NOTICES: usize = 256;
-
 /// Who is attached.
 #[derive(Debug, Clone)]
 pub struct Process {
@@ -137,6 +136,8 @@ pub struct Session {
     pub peeked: Option<Submission>,
     /// How far its ring was published when the [past was noted](Self::note_past).
     past: u32,
+    /// What is kept for it though it is [not heard](Self::is_heard).
+    pub patience: Patience,
     /// It has broken the rules, and ends with this turn.
     pub broken: bool,
     /// Listeners that came through a fork and were not adopted: their names in the session from which
@@ -172,6 +173,7 @@ impl Session {
         waker: Ringer,
     ) -> Self {
         let mut wakers = Vec::with_capacity(MAX_WAKERS);
+        let patience = Patience::with(region.submissions.capacity());
         wakers.push(waker);
         Self {
             number,
@@ -192,6 +194,7 @@ impl Session {
             forks: 0,
             peeked: None,
             past: 0,
+            patience,
             broken: false,
             inherited_listeners: Vec::new(),
             told: Vec::new(),
@@ -248,6 +251,51 @@ impl Session {
     /// of them.
     pub fn is_heard(&self) -> bool {
         self.notices.len() < NOTICES
+    }
+
+    /// Whether what it has submitted comes before what others did later. So it does if it is not
+    /// [heard](Self::is_heard), too: its calls have returned, and what others do by that may not overtake them. But
+    /// a host that asks and asks and never reads makes notices without end, so there is a most: an honest one never
+    /// has as many.
+    ///
+    /// # Errors
+    /// It breaks the rules.
+    pub fn is_asked_first(&mut self) -> Result<bool, Violation> {
+        if !self.is_heard() {
+            // It may have read meanwhile.
+            self.post_notices()?;
+            self.publish();
+        }
+        Ok(self.may_be_asked_first())
+    }
+
+    /// The same, as far as is known without a look at what it has read.
+    pub fn may_be_asked_first(&self) -> bool {
+        self.is_heard() || self.patience.is_left()
+    }
+
+    /// It is not asked first: true if something waits in its ring that others may overtake by that, and none did
+    /// since it last read.
+    ///
+    /// # Errors
+    /// It breaks the rules.
+    pub fn is_passed_over(&mut self) -> Result<bool, Violation> {
+        Ok(!self.has_no_submissions()? && self.patience.ends())
+    }
+
+    /// Nobody reads what it is to be told.
+    pub fn forget_notices(&mut self) {
+        let all = self.notices.len();
+        self.notices.clear();
+        self.has_fewer_notices(all);
+    }
+
+    /// So many notices were read, and their memory is not kept.
+    fn has_fewer_notices(&mut self, read: usize) {
+        if self.notices.is_empty() && self.notices.capacity() > 2 * NOTICES {
+            self.notices.shrink_to(NOTICES);
+        }
+        self.patience.reads(read, self.notices.len());
     }
 
     /// It is looked at in every turn from now on: nobody need ring.

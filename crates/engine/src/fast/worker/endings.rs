@@ -42,7 +42,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         session.ended = Some(reason);
         session.ready.clear();
-        session.notices.clear();
+        session.forget_notices();
         session.peeked = None;
         for returned in self.lent.forget(id) {
             self.slow.tell(returned);

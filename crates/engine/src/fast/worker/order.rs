@@ -7,13 +7,19 @@
 //!
 //! What was posted before this is visible here: the other's call had returned, which the process knew
 //! by whatever told it, and so its ring was published before this submission was.
+//!
+//! Nobody is passed over because it reads nothing of what it is told: it may be stopped, or busy, and what it has
+//! written was written.
 
 use netdev::Device;
+use queue_pair::Submission;
 
 use super::Worker;
 use super::room::TAKEN;
 use crate::fast::connections::SessionId;
+use crate::fast::session::EndReason;
 use crate::network::Network;
+use crate::stats::Drop;
 
 /// Submissions of others that are taken in a turn before those that they come before.
 pub(super) const CATCH_UP: usize = 4096;
@@ -65,6 +71,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Who has submitted the oldest of what was submitted before `time`. What has no time is taken on
     /// the way, one at a time, since it can end that a process shares anything.
     fn oldest_before(&mut self, time: u64, except: SessionId) -> Oldest {
+        let only_past = self.only_past;
         let mut first: Option<(u64, SessionId)> = None;
         for at in 0..self.sharers.len() {
             let id = self.sharers[at];
@@ -74,14 +81,20 @@ impl<D: Device, N: Network> Worker<D, N> {
             let Some(session) = self.sessions.get_mut(id) else {
                 continue;
             };
-            // One that does not read what it is told is not asked for more, and one that has broken
-            // the rules is not asked at all.
-            if session.ended.is_some() || session.broken || !session.is_heard() {
+            // One that has broken the rules is not asked at all.
+            if session.ended.is_some() || session.broken {
                 continue;
             }
-            let next = match self.only_past {
-                true => session.peek_at_past(),
-                false => session.peek(),
+            let next = match (session.is_asked_first(), only_past) {
+                (Ok(true), true) => session.peek_at_past(),
+                (Ok(true), false) => session.peek(),
+                (Ok(false), _) => session.is_passed_over().map(|is_passed_over| {
+                    if is_passed_over {
+                        self.counters.drop(Drop::NotRead);
+                    }
+                    None
+                }),
+                (Err(violation), _) => Err(violation),
             };
             match next {
                 Ok(Some(submission)) => match submission.time() {
@@ -128,11 +141,25 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         session.counters.submissions += 1;
-        if let Err(reason) = self.submitted(id, submission) {
+        if let Err(reason) = self.submitted_first(id, submission) {
             if let Some(session) = self.sessions.get_mut(id) {
                 session.broken = true;
             }
             self.breaches.push((id, reason));
         }
+    }
+
+    /// As [`submitted`](Self::submitted), of what is taken because others wait for it.
+    pub(super) fn submitted_first(
+        &mut self,
+        id: SessionId,
+        submission: Submission,
+    ) -> Result<(), EndReason> {
+        let before = self.sessions.get(id).map_or(0, |it| it.notices.len());
+        self.submitted(id, submission)?;
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.patience.adds(before, session.notices.len());
+        }
+        Ok(())
     }
 }

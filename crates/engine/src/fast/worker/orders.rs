@@ -9,7 +9,7 @@ use super::Worker;
 use super::ended::decline;
 use super::order::CATCH_UP;
 use super::room::Until;
-use super::submissions::BUDGET;
+use super::submissions::{Asked, BUDGET};
 use crate::exchange::{Ask, ClientKey, Order, Refused, SessionKey, Tale, Told};
 use crate::fast::connections::SessionId;
 use crate::fast::session::{EndReason, Session};
@@ -129,7 +129,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             session.number == key.number
                 && session.ended.is_none()
                 && !session.broken
-                && session.is_heard()
+                && session.may_be_asked_first()
                 && session.peeked.is_some()
         })
     }
@@ -141,7 +141,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         self.catch_up_left = CATCH_UP;
         self.taking = Until::taking(self.common.clock.again(), 0);
-        self.take_submissions_of(id, left.min(BUDGET)).map(Some)
+        self.take_submissions_of(id, left.min(BUDGET), Asked::First)
+            .map(Some)
     }
 
     /// The slot of a session, if it is still there.

@@ -12,6 +12,7 @@ use tcp::ConnId;
 
 use super::Worker;
 use super::room::Until;
+use super::submissions::Asked;
 use crate::config::shares;
 use crate::exchange::{Inherited, Refused, SessionKey, Tale};
 use crate::fast::connections::{Conn, SessionId};
@@ -66,8 +67,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             .region
             .opening
             .set(self.opening_for(session.process.uid));
+        let uid = session.process.uid;
+        let same = self.sessions.iter().find(|(_, it)| it.process.uid == uid);
+        if let Some((_, other)) = same {
+            session.patience.is_shared_with(&other.patience);
+        }
         self.counters.sessions += 1;
-        self.memory.add(id, session.process.uid, &session.region);
+        self.memory.add(id, uid, &session.region);
         let number = session.number;
         if let Err(error) = self.slow.poller.add(session.bell.as_fd(), Source::Bell(id)) {
             tracing::warn!(%error, "a session's doorbell cannot be polled");
@@ -325,14 +331,20 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.taking = Until::done();
         while left > 0 {
             if let Some(session) = self.sessions.get_mut(id) {
-                session.notices.clear();
+                session.forget_notices();
             }
-            match self.take_submissions_of(id, left)? {
+            match self.take_submissions_of(id, left, Asked::InTurn)? {
                 0 => break,
                 count => left -= count,
             }
         }
         Ok(())
+    }
+
+    /// For how many notices there is memory, of all sessions, as tests look at it.
+    pub fn room_for_notices(&self) -> usize {
+        let sessions = self.sessions.iter();
+        sessions.map(|(_, it)| it.notices.capacity()).sum()
     }
 
     /// The last connection has let go of an ended session's memory.

@@ -101,16 +101,18 @@ impl<D: Device, N: Network> Worker<D, N> {
             session.connections.insert(conn_id);
         }
         let name = conn_ref(conn_id);
-        let flags = self.connections.get(conn_id).map(|conn| &conn.flags);
-        let told = flags.map(|flags| {
-            let nonblocking = |on| Completion::NonBlocking { conn: name, on };
+        let told = self.connections.get_mut(conn_id).map(|conn| {
+            let family = conn.family.as_mut();
+            if let Some(holder) = family.and_then(|family| family.holder_mut(Who::Session(id))) {
+                holder.tell_mode = conn.flags.nonblocking.is_some();
+            }
+            let flags = &conn.flags;
             [
                 flags.shut.then_some(Completion::Shut { conn: name }),
                 flags
                     .read_shut
                     .then_some(Completion::ReadShut { conn: name }),
                 flags.error_taken.then(|| taken_by_another(conn_id)),
-                flags.nonblocking.map(nonblocking),
             ]
         });
         for completion in told.into_iter().flatten().flatten() {

@@ -32,6 +32,15 @@ impl Whose {
     }
 }
 
+/// Why submissions of a session are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// It is its turn.
+    InTurn,
+    /// Something waits that comes after them.
+    First,
+}
+
 /// Submissions taken from one session in a turn.
 pub(super) const BUDGET: usize = 256;
 
@@ -60,7 +69,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let Some(id) = self.sessions.awake_at(at.into()) else {
                 continue;
             };
-            match self.take_submissions_of(id, BUDGET) {
+            match self.take_submissions_of(id, BUDGET, Asked::InTurn) {
                 Ok(count) => any |= count != 0,
                 Err(reason) => self.breaches.push((id, reason)),
             }
@@ -75,13 +84,18 @@ impl<D: Device, N: Network> Worker<D, N> {
         &mut self,
         id: SessionId,
         budget: usize,
+        asked: Asked,
     ) -> Result<usize, EndReason> {
         let mut count = 0;
         while count < budget {
             let Some(session) = self.sessions.get_mut(id) else {
                 return Ok(0);
             };
-            if session.ended.is_some() || session.broken || !session.is_heard() {
+            let is_asked = match asked {
+                Asked::InTurn => session.is_heard(),
+                Asked::First => session.is_asked_first()?,
+            };
+            if session.ended.is_some() || session.broken || !is_asked {
                 break;
             }
             let Some(submission) = session.next_submission()? else {
@@ -97,7 +111,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 break;
             }
             count += 1;
-            self.submitted(id, submission)?;
+            match asked {
+                Asked::InTurn => self.submitted(id, submission)?,
+                Asked::First => self.submitted_first(id, submission)?,
+            }
             if (is_dear(&submission) || count % TAKEN == 0) && self.taking.is_over() {
                 break;
             }
