@@ -227,6 +227,11 @@ impl<D: Descriptor, C: Cells> Consumer<D, C> {
         ahead != 0 && ahead <= self.cells.capacity()
     }
 
+    /// The same of the descriptor that was last taken.
+    pub fn was_before(&self, end: u32) -> bool {
+        end.wrapping_sub(self.next) <= self.cells.capacity()
+    }
+
     /// The number of entries of the ring.
     pub fn capacity(&self) -> u32 {
         self.cells.capacity()
@@ -352,13 +357,14 @@ mod tests {
         for later in 0..3 {
             assert!(consumer.is_before(end));
             assert!(consumer.take().unwrap().is_some());
+            assert!(consumer.was_before(end));
             consumer.release();
             assert_eq!(producer.post(&[later, 0, 0, 0]), Ok(true));
             producer.publish();
         }
         assert!(!consumer.is_before(end));
         while consumer.take().unwrap().is_some() {
-            assert!(!consumer.is_before(end));
+            assert!(!consumer.is_before(end) && !consumer.was_before(end));
         }
     }
 

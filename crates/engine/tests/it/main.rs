@@ -28,6 +28,7 @@ mod next_hops;
 mod opening;
 mod ordering;
 mod outside;
+mod past;
 mod posted;
 mod pressure;
 mod reclaim;

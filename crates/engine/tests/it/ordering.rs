@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::forks::family;
+use crate::past::{Busy, busy_world};
 use crate::world::{Host, World};
 use engine::clock::Clock;
 use queue_pair::control::{Fds, Reply, Request};
@@ -213,7 +214,66 @@ fn an_order_does_not_wait_for_others_without_end() {
         world.worker.attend_once(world.now);
         world.desk.attend();
         if let Some((reply, _)) = parent.channel.try_receive::<Reply>().expect("open") {
+            assert!(!matches!(reply, Reply::Info(_)), "it was closed: {reply:?}");
+            return;
+        }
+    }
+    panic!("it waits");
+}
+
+#[test]
+fn who_makes_up_a_past_takes_nothing_of_what_others_have_before_an_order() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = World::of_clock(Clock::told_in_steps(&TIME, 30_000));
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    let mut busy = Busy::in_world(&mut world);
+    child.send_at(conn, b"older, ", 50);
+    parent.send_at(conn, b"then", 60);
+    parent.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 61,
+    });
+    let request = Request::Info { conn };
+    parent.channel.send(&request, Fds::new()).expect("sent");
+    world.desk.attend();
+    for _ in 0..4 * parent.region.submissions.capacity() {
+        busy.goes_on();
+        world.worker.attend_once(world.now);
+        world.desk.attend();
+        if let Some((reply, _)) = parent.channel.try_receive::<Reply>().expect("open") {
+            assert!(!matches!(reply, Reply::Info(_)), "it was closed: {reply:?}");
+            world.pass(Duration::from_millis(100));
+            assert_eq!(world.peer.conns[&peer].bytes, b"older, then");
+            return;
+        }
+    }
+    panic!("it waits");
+}
+
+#[test]
+fn an_order_waits_for_one_past_whatever_its_process_has_submitted() {
+    const WRITTEN: u64 = 100;
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let (mut world, mut busy) = busy_world(&TIME);
+    let (mut parent, mut child, conn, peer) = family(&mut world);
+    child.send_at(conn, b"older, ", 5);
+    for at in 1..=WRITTEN {
+        parent.send_at(conn, b"x", 10 + at);
+    }
+    let request = Request::Info { conn };
+    parent.channel.send(&request, Fds::new()).expect("sent");
+    world.desk.attend();
+    for _ in 0..40 {
+        busy.goes_on();
+        world.worker.attend_once(world.now);
+        world.desk.attend();
+        if let Some((reply, _)) = parent.channel.try_receive::<Reply>().expect("open") {
             assert!(matches!(reply, Reply::Info(_)), "{reply:?}");
+            world.pass(Duration::from_millis(100));
+            let bytes = &world.peer.conns[&peer].bytes;
+            assert!(bytes.starts_with(b"older, ") && bytes.ends_with(b"x"));
+            assert_eq!(bytes.len() as u64, 7 + WRITTEN);
             return;
         }
     }

@@ -374,7 +374,11 @@ impl World {
 
     /// With the engine's defaults, but less memory, and this clock within a turn.
     pub fn of_clock(clock: Clock) -> Self {
-        let mut config = Config::default();
+        Self::of_clock_with(clock, Config::default())
+    }
+
+    /// The same with these settings.
+    pub fn of_clock_with(clock: Clock, mut config: Config) -> Self {
         config.limits.send_area = 1 << 22;
         config.limits.receive_area = 1 << 22;
         let control = Control::without_socket(&config.limits).expect("descriptors");

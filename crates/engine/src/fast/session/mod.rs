@@ -84,6 +84,21 @@ impl EndReason {
     }
 }
 
+/// What counts as the past of a session's submissions: what was there when that was noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Past {
+    /// It comes before the last words of another one.
+    OfLastWords,
+    /// Others wait for it.
+    Awaited,
+    /// It waits for what is awaited.
+    Waiting,
+}
+
+impl Past {
+    const KINDS: usize = 3;
+}
+
 /// Who is attached.
 #[derive(Debug, Clone)]
 pub struct Process {
@@ -134,8 +149,8 @@ pub struct Session {
     pub forks: u32,
     /// A submission that was taken out of the ring and has to wait for its time.
     pub peeked: Option<Submission>,
-    /// How far its ring was published when the [past was noted](Self::note_past).
-    past: u32,
+    /// How far its ring was published when the [past was noted](Self::note_past), of each.
+    pasts: [u32; Past::KINDS],
     /// What is kept for it though it is [not heard](Self::is_heard).
     pub patience: Patience,
     /// It has broken the rules, and ends with this turn.
@@ -193,7 +208,7 @@ impl Session {
             shared: 0,
             forks: 0,
             peeked: None,
-            past: 0,
+            pasts: [0; Past::KINDS],
             patience,
             broken: false,
             inherited_listeners: Vec::new(),
@@ -228,18 +243,33 @@ impl Session {
     ///
     /// # Errors
     /// It breaks the rules.
-    pub fn note_past(&mut self) -> Result<(), Violation> {
-        self.past = self.region.submissions.end()?;
+    pub fn note_past(&mut self, past: Past) -> Result<(), Violation> {
+        self.pasts[past as usize] = self.region.submissions.end()?;
         Ok(())
     }
 
-    /// As [`peek`](Self::peek), if the next submission is one of its [past](Self::note_past).
-    pub fn peek_at_past(&mut self) -> Result<Option<Submission>, Violation> {
-        // What was taken out of the ring before was there before.
-        if self.peeked.is_none() && !self.region.submissions.is_before(self.past) {
-            return Ok(None);
+    /// As [`peek`](Self::peek), if the next submission is one of that [past](Self::note_past).
+    pub fn peek_at_past(&mut self, past: Past) -> Result<Option<Submission>, Violation> {
+        let is_of_it = match self.peeked {
+            Some(_) => self.was_in(past),
+            None => self.has_more_in(past),
+        };
+        match is_of_it {
+            true => self.peek(),
+            false => Ok(None),
         }
-        self.peek()
+    }
+
+    /// Whether what was last taken out of its ring is one of that past.
+    pub fn was_in(&self, past: Past) -> bool {
+        let end = self.pasts[past as usize];
+        self.region.submissions.was_before(end)
+    }
+
+    /// Whether the next in its ring is one of that past.
+    pub fn has_more_in(&self, past: Past) -> bool {
+        let end = self.pasts[past as usize];
+        self.region.submissions.is_before(end)
     }
 
     /// How many submissions can wait to be taken: a ring full, and the one that was taken out of it before.

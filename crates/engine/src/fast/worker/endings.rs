@@ -44,6 +44,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         session.ready.clear();
         session.forget_notices();
         session.peeked = None;
+        self.held_back.forget(id);
         for returned in self.lent.forget(id) {
             self.slow.tell(returned);
         }

@@ -92,6 +92,7 @@ use self::link::Served;
 use self::listen::Closing;
 use self::moderation::Moderation;
 use self::nics::Nics;
+use self::order::Held;
 use self::orders::Waiting;
 use self::payload::Findings;
 use self::placement::Placement;
@@ -214,6 +215,8 @@ pub struct Worker<D, N> {
     sharers: Vec<SessionId>,
     /// Submissions that may still be taken before their session's turn, in this turn.
     catch_up_left: usize,
+    /// Whose submissions wait for those.
+    held_back: Held,
     /// Only what was submitted when that was [noted](Self::note_past) is taken before.
     only_past: bool,
     stopping: bool,
@@ -303,6 +306,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             sweep: Sweep::default(),
             sharers: Vec::new(),
             catch_up_left: 0,
+            held_back: Held::default(),
             only_past: false,
             stopping: false,
             interface_gone: None,

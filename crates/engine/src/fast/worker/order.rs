@@ -9,7 +9,9 @@
 //! by whatever told it, and so its ring was published before this submission was.
 //!
 //! Nobody is passed over because it reads nothing of what it is told: it may be stopped, or busy, and what it has
-//! written was written.
+//! written was written. And nobody waits for ever for others who go on in the name of a time that has passed: who has
+//! to wait for the next turn waits, with all that is in its ring, for what is [there by then](Held), and for nothing
+//! that comes later.
 
 use netdev::Device;
 use queue_pair::Submission;
@@ -17,12 +19,39 @@ use queue_pair::Submission;
 use super::Worker;
 use super::room::TAKEN;
 use crate::fast::connections::SessionId;
-use crate::fast::session::EndReason;
+use crate::fast::session::{EndReason, Past, Session};
 use crate::network::Network;
 use crate::stats::Drop;
 
 /// Submissions of others that are taken in a turn before those that they come before.
 pub(super) const CATCH_UP: usize = 4096;
+
+/// Sessions whose submissions are held because others have too much that comes before.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// What was in their rings when the past was last noted waits for what was in those of others then.
+    in_past: Vec<SessionId>,
+    /// They have begun to wait since, and for that the past is noted anew when the others have gone on.
+    since: Vec<SessionId>,
+}
+
+impl Held {
+    fn waits(&mut self, id: SessionId) {
+        if !self.in_past.contains(&id) && !self.since.contains(&id) {
+            self.since.push(id);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.in_past.is_empty() && self.since.is_empty()
+    }
+
+    /// It waits for nothing.
+    pub fn forget(&mut self, id: SessionId) {
+        self.in_past.retain(|held| *held != id);
+        self.since.retain(|held| *held != id);
+    }
+}
 
 /// Whose turn it is.
 enum Oldest {
@@ -43,8 +72,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Where only the [past](Worker::drain) counts it is never too much: that is finite.
     pub(super) fn catch_up(&mut self, time: u64, except: SessionId) -> bool {
         let mut done = false;
+        let past = self.past_before(except);
         while self.catch_up_left > 0 || self.only_past {
-            match self.oldest_before(time, except) {
+            match self.oldest_before(time, except, past) {
                 Oldest::Of(id) => self.take_peeked(id),
                 Oldest::LookAgain => {}
                 Oldest::None => {
@@ -65,13 +95,78 @@ impl<D: Device, N: Network> Worker<D, N> {
                 session.region.submissions.release();
             }
         }
+        match done {
+            true => self.goes_on(except),
+            false => self.held_back.waits(except),
+        }
         done
+    }
+
+    /// Which past counts for what a session has submitted that was just taken out of its ring, if only that does.
+    fn past_before(&mut self, id: SessionId) -> Option<Past> {
+        if self.only_past {
+            return Some(Past::OfLastWords);
+        }
+        if !self.held_back.in_past.contains(&id) {
+            return None;
+        }
+        let session = self.sessions.get(id);
+        if session.is_some_and(|session| session.was_in(Past::Waiting)) {
+            return Some(Past::Awaited);
+        }
+        // It has come later.
+        self.held_back.forget(id);
+        None
+    }
+
+    /// A session waits no longer for what comes before the one that was last taken out of its ring.
+    fn goes_on(&mut self, id: SessionId) {
+        if self.held_back.is_empty() {
+            return;
+        }
+        self.held_back.since.retain(|held| *held != id);
+        // What was there with it has nothing else to wait for.
+        let session = self.sessions.get(id);
+        if !session.is_some_and(|session| session.has_more_in(Past::Waiting)) {
+            self.held_back.in_past.retain(|held| *held != id);
+        }
+    }
+
+    /// Before submissions are taken anew: whose wait since an earlier time wait for what is there by now. `asks` is
+    /// whose are taken for an order.
+    pub(super) fn bound_waiting(&mut self, asks: Option<SessionId>) {
+        if self.held_back.is_empty() {
+            return;
+        }
+        let sessions = &self.sessions;
+        let is_asked = |id: SessionId| {
+            let session = sessions.get(id).filter(|it| !it.broken);
+            session.filter(|it| it.is_heard() || asks == Some(id))
+        };
+        self.held_back.in_past.retain(|id| {
+            let waits = |it: &Session| it.peeked.is_some() || it.has_more_in(Past::Waiting);
+            is_asked(*id).is_some_and(waits)
+        });
+        if !self.held_back.in_past.is_empty() {
+            return;
+        }
+        let waits = |id: &SessionId| is_asked(*id).is_some_and(|it| it.peeked.is_some());
+        self.held_back.since.retain(waits);
+        if self.held_back.since.is_empty() {
+            return;
+        }
+        let waiting = core::mem::take(&mut self.held_back.since);
+        // First what waits: what others had submitted before that is there to be seen then.
+        for &id in &waiting {
+            self.note_end(id, Past::Waiting);
+        }
+        self.held_back.in_past = waiting;
+        self.note_ends(Past::Awaited);
     }
 
     /// Who has submitted the oldest of what was submitted before `time`. What has no time is taken on
     /// the way, one at a time, since it can end that a process shares anything.
-    fn oldest_before(&mut self, time: u64, except: SessionId) -> Oldest {
-        let only_past = self.only_past;
+    fn oldest_before(&mut self, time: u64, except: SessionId, past: Option<Past>) -> Oldest {
         let mut first: Option<(u64, SessionId)> = None;
         for at in 0..self.sharers.len() {
             let id = self.sharers[at];
@@ -85,9 +180,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             if session.ended.is_some() || session.broken {
                 continue;
             }
-            let next = match (session.is_asked_first(), only_past) {
-                (Ok(true), true) => session.peek_at_past(),
-                (Ok(true), false) => session.peek(),
+            let next = match (session.is_asked_first(), past) {
+                (Ok(true), Some(past)) => session.peek_at_past(past),
+                (Ok(true), None) => session.peek(),
                 (Ok(false), _) => session.is_passed_over().map(|is_passed_over| {
                     if is_passed_over {
                         self.counters.drop(Drop::NotRead);
@@ -122,14 +217,22 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// From now on what others have submitted comes before something only if it was there by now.
     pub(super) fn note_past(&mut self) {
         self.only_past = true;
-        for &id in &self.sharers {
-            // Of one that has broken the rules nothing is asked.
-            if let Some(session) = self.sessions.get_mut(id)
-                && let Err(violation) = session.note_past()
-                && !core::mem::replace(&mut session.broken, true)
-            {
-                self.breaches.push((id, violation.into()));
-            }
+        self.note_ends(Past::OfLastWords);
+    }
+
+    fn note_ends(&mut self, past: Past) {
+        for at in 0..self.sharers.len() {
+            self.note_end(self.sharers[at], past);
+        }
+    }
+
+    fn note_end(&mut self, id: SessionId, past: Past) {
+        // Of one that has broken the rules nothing is asked.
+        if let Some(session) = self.sessions.get_mut(id)
+            && let Err(violation) = session.note_past(past)
+            && !core::mem::replace(&mut session.broken, true)
+        {
+            self.breaches.push((id, violation.into()));
         }
     }
 
@@ -141,6 +244,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         session.counters.submissions += 1;
+        self.goes_on(id);
         if let Err(reason) = self.submitted_first(id, submission) {
             if let Some(session) = self.sessions.get_mut(id) {
                 session.broken = true;

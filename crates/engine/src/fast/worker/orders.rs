@@ -25,8 +25,6 @@ pub(super) struct Waiting {
     order: Order,
     /// Submissions that are taken before it, at most.
     left: usize,
-    /// And of other processes, at most, that come before one of those.
-    others: usize,
 }
 
 impl Waiting {
@@ -68,11 +66,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             let submitted = session
                 .and_then(|id| self.sessions.get(id))
                 .map_or(0, Session::most_submitted);
-            let others = session.map_or(0, |_| self.posted_by_sharers());
             Some(Waiting {
                 order,
                 left: submitted,
-                others,
             })
         })
     }
@@ -93,13 +89,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                     self.waiting = Some(waiting);
                     return;
                 }
-                // What it has submitted waits for what others had before that, and so does this. But who posts
-                // in the name of a time that has long passed holds up no order for ever.
-                Ok(Some(_))
-                    if waiting.left > 0 && waiting.others > 0 && self.waits_for_others(session) =>
-                {
-                    let taken = CATCH_UP - self.catch_up_left;
-                    waiting.others = waiting.others.saturating_sub(taken.max(1));
+                // What it has submitted waits for what others had before that, and so does this: for what there
+                // is by now of each.
+                Ok(Some(_)) if waiting.left > 0 && self.waits_for_others(session) => {
                     self.waiting = Some(waiting);
                     return;
                 }
@@ -116,10 +108,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.carry_out(waiting.order);
     }
 
-    /// How much can have been submitted by now on connections that several processes have.
-    pub(super) fn posted_by_sharers(&self) -> usize {
-        let sharers = self.sharers.iter().filter_map(|id| self.sessions.get(*id));
-        sharers.map(Session::most_submitted).sum()
+    /// Whose submissions come before the order that waits.
+    pub(super) fn asks_first(&self) -> Option<SessionId> {
+        let waiting = self.waiting.as_ref();
+        let session = waiting.and_then(|waiting| precedes(&waiting.order));
+        session.map(|session| session.id)
     }
 
     /// Whether what a session has submitted is taken as soon as more of others has been.
@@ -139,6 +132,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(id) = self.session_named(key) else {
             return Ok(None);
         };
+        self.bound_waiting(Some(id));
         self.catch_up_left = CATCH_UP;
         self.taking = Until::taking(self.common.clock.again(), 0);
         self.take_submissions_of(id, left.min(BUDGET), Asked::First)

@@ -56,6 +56,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Takes the submissions that wait; true if there were any.
     pub(super) fn take_submissions(&mut self) -> bool {
         let mut any = false;
+        self.bound_waiting(self.asks_first());
         self.taking = Until::taking(self.turn_clock, self.so_far);
         let mut left_out = None;
         // Never more than `u16::MAX`, as there are no more sessions.
