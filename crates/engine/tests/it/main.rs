@@ -13,6 +13,7 @@ mod departures;
 mod fast_open;
 mod files;
 mod flooded;
+mod forking;
 mod forks;
 mod governed;
 mod halves;

@@ -1,14 +1,18 @@
 //! Many connections: nothing that concerns all of them is done at once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::world::World;
+use crate::world::{Host, World};
 use engine::clock::Clock;
-use queue_pair::{ConnRef, Submission};
+use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::{Completion, ConnRef, Submission};
 
 const MANY: u32 = 1_000;
 /// Connections that are ended in one go, of which a turn has two when it finds that a session ends.
-const AT_ONCE: u32 = 128;
+pub const AT_ONCE: u32 = 128;
+/// How long a look at the clock takes where a turn has time for two such goes.
+pub const LOOK: u64 = 30_000;
 
 #[test]
 fn the_end_of_a_process_with_many_connections_takes_many_turns() {
@@ -173,12 +177,149 @@ fn listeners_that_have_much_to_offer_share_the_time_of_a_turn() {
 #[test]
 fn a_turn_that_finds_nothing_looks_at_no_clock() {
     static TIME: AtomicU64 = AtomicU64::new(0);
-    const LOOK: u64 = 10;
-    let mut world = World::of_clock(Clock::told_in_steps(&TIME, LOOK));
+    const SHORT: u64 = 10;
+    let mut world = World::of_clock(Clock::told_in_steps(&TIME, SHORT));
     let (_host, _, _) = world.connected();
     world.settle();
     let before = TIME.load(Ordering::Relaxed);
     assert!(!world.worker.turn(world.now));
     // Who drives it has begun its clock.
-    assert_eq!(TIME.load(Ordering::Relaxed) - before, LOOK);
+    assert_eq!(TIME.load(Ordering::Relaxed) - before, SHORT);
+}
+
+/// A host with so many connections that it has accepted, the first of which the peer has a name for.
+fn busy(world: &mut World, many: u32) -> (Host, ConnRef, tcp::ConnId) {
+    let (host, all) = busy_with(world, many);
+    let (conn, peer) = all[0];
+    (host, conn, peer)
+}
+
+/// A host with so many connections that it has accepted.
+pub fn busy_with(world: &mut World, many: u32) -> (Host, Vec<(ConnRef, tcp::ConnId)>) {
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: many,
+        waits: false,
+    });
+    let all = (0..many).map(|_| world.connect(&mut host, port)).collect();
+    (host, all)
+}
+
+/// Turns until a request of this host's is answered, in each of which the other one is heard.
+fn turns_until_answered(
+    world: &mut World,
+    host: &mut Host,
+    request: &Request,
+    (other, its, peers): (&mut Host, ConnRef, tcp::ConnId),
+) -> (Reply, Fds, u32) {
+    // Nothing is under way that would hold the next bytes up.
+    world.pass(Duration::from_millis(100));
+    host.channel.send(request, Fds::new()).expect("sent");
+    world.desk.attend();
+    let before = other.received(its).len();
+    world.peer.send(world.now, peers, b"meanwhile");
+    world.peer.turn(world.now);
+    for turns in 0.. {
+        world.worker.attend_once(world.now);
+        world.desk.attend();
+        if let Some((reply, fds)) = host.channel.try_receive::<Reply>().expect("open") {
+            return (reply, fds, turns);
+        }
+        assert!(turns < 2 * MANY / AT_ONCE + 2, "it hangs");
+        world.worker.turn(world.now);
+        other.collect();
+        assert!(other.received(its).len() > before, "others wait");
+    }
+    unreachable!("it is asserted above");
+}
+
+#[test]
+fn a_fork_with_many_connections_takes_many_turns() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = World::of_clock(Clock::told_in_steps(&TIME, LOOK));
+    let (mut other, its, peers) = world.connected();
+    let (mut parent, conn, peer) = busy(&mut world, MANY);
+    let third = (&mut other, its, peers);
+    let answer = turns_until_answered(&mut world, &mut parent, &Request::Fork, third);
+    let (Reply::Forked { token }, mut fds, turns) = answer else {
+        panic!("{:?}", answer.0);
+    };
+    assert!(turns >= MANY / AT_ONCE / 2, "{turns}");
+    let _lifeline = fds.pop().expect("a lifeline");
+    // And so does it to attach.
+    let channel = world.dial();
+    let attach = Request::Attach {
+        version: queue_pair::control::VERSION,
+        oldest: None,
+        program: "child".to_owned(),
+        fork_token: Some(token),
+    };
+    let memory = parent.memory.try_clone().expect("descriptors");
+    let mut child = Host::of(channel, memory, Vec::new());
+    let third = (&mut other, its, peers);
+    let answer = turns_until_answered(&mut world, &mut child, &attach, third);
+    let (Reply::Attached { .. }, fds, turns) = answer else {
+        panic!("{:?}", answer.0);
+    };
+    assert!(turns >= MANY / AT_ONCE / 2, "{turns}");
+    let mut child = world.host(child.channel, fds);
+    // It has them all.
+    world.peer.send(world.now, peer, b"for both");
+    world.settle();
+    child.collect();
+    assert_eq!(child.elsewhere(conn), Some((8, false)));
+    child.send_at(conn, b"child", 1);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&peer].bytes, b"child");
+    let known = |it: &Completion| {
+        matches!(
+            it,
+            Completion::SendBuffer { .. } | Completion::Elsewhere { .. }
+        )
+    };
+    assert!(child.completions.iter().any(known));
+    drop(parent);
+    world.attend();
+    drop(child);
+    world.attend();
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.worker.sessions(), 1, "nothing stays");
+}
+
+#[test]
+fn a_child_that_never_attaches_leaves_many_connections_in_many_turns() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = World::of_clock(Clock::told_in_steps(&TIME, LOOK));
+    let (mut parent, conn, peer) = busy(&mut world, MANY);
+    let (reply, fds) = world.request(&mut parent, &Request::Fork, Fds::new());
+    assert!(matches!(reply, Reply::Forked { .. }), "{reply:?}");
+    drop(fds);
+    world.desk.attend();
+    world.worker.attend_once(world.now);
+    let released = |parent: &mut Host| {
+        parent.collect();
+        let granted = |it: &&Completion| matches!(it, Completion::Granted { .. });
+        parent.completions.iter().filter(granted).count() as u32
+    };
+    let (mut before, mut turns) = (released(&mut parent), 0);
+    while before < MANY {
+        world.worker.turn(world.now);
+        let now = released(&mut parent);
+        assert!(now - before <= 2 * AT_ONCE, "{before}, {now}");
+        (before, turns) = (now, turns + 1);
+        assert!(turns < MANY, "{before}");
+    }
+    assert!(turns >= MANY / AT_ONCE / 2, "{turns}");
+    parent.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 1,
+    });
+    world.settle();
+    assert!(
+        world.peer.conns[&peer].update.peer_closed,
+        "nobody else has it"
+    );
 }

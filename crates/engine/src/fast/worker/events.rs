@@ -109,20 +109,21 @@ impl<D: Device, N: Network> Worker<D, N> {
         if conn.family.is_some() {
             self.remember_failed(id, failed);
             for who in self.leave_family(id) {
-                self.tell_failed(who, failed);
+                self.tell_failed(who, id, failed);
                 self.let_go(who);
             }
         } else if let Some(owner) = self.detach(id) {
             if let Some(session) = self.sessions.get_mut(owner) {
                 session.connections.remove(&id);
             }
-            self.tell_failed(owner, failed);
+            self.tell_failed(owner, id, failed);
             self.let_go(owner);
         }
         self.finish(id, Request::Abort);
     }
 
-    fn tell_failed(&mut self, who: SessionId, failed: Completion) {
+    fn tell_failed(&mut self, who: SessionId, conn: ConnId, failed: Completion) {
+        self.remember_unshared(who, conn, failed);
         if let Some(session) = self.sessions.get_mut(who)
             && session.ended.is_none()
         {

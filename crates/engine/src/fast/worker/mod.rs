@@ -26,8 +26,10 @@ mod facts;
 mod failing;
 mod fair;
 mod files;
+mod forks;
 mod handover;
 mod hearing;
+mod in_turn;
 mod intake;
 mod kernel;
 mod left;
@@ -86,6 +88,7 @@ use self::endings::Ending;
 use self::failing::Failing;
 use self::fair::Sharing;
 use self::files::Fetches;
+use self::forks::Forks;
 use self::kernel::Unoffering;
 use self::lent::Lent;
 use self::link::Served;
@@ -100,7 +103,6 @@ use self::rejections::Rejections;
 use self::room::Until;
 use self::rota::Rota;
 use self::sending::{Portion, Stride};
-use self::sessions::Forks;
 use self::sweep::Sweep;
 use self::tickets::Tickets;
 use self::way::Doubts;
@@ -383,6 +385,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.end_breached();
         let swept = self.go_on_ending()
             | self.go_on_unoffering()
+            | self.go_on_forking()
             | self.go_on_failing()
             | self.go_on_sweeping();
         self.counters.turns += 1;

@@ -140,7 +140,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// The slot of a session, if it is still there.
-    fn session_named(&self, key: SessionKey) -> Option<SessionId> {
+    pub(super) fn session_named(&self, key: SessionKey) -> Option<SessionId> {
         let session = self.sessions.get(key.id)?;
         (session.number == key.number && session.ended.is_none()).then_some(key.id)
     }
@@ -153,8 +153,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 what,
             } => {
                 let session = session.and_then(|key| self.session_named(key));
-                let answer = self.answer(client, session, what);
-                self.slow.tell(Tale::Answer(client, answer));
+                // Or it comes later.
+                if let Some(answer) = self.answer(client, session, what).transpose() {
+                    self.slow.tell(Tale::Answer(client, answer));
+                }
             }
             Order::End(key, reason) => {
                 if let Some(id) = self.session_named(key) {
@@ -184,17 +186,18 @@ impl<D: Device, N: Network> Worker<D, N> {
         client: ClientKey,
         session: Option<SessionId>,
         what: Ask,
-    ) -> Result<Told, Refused> {
+    ) -> Result<Option<Told>, Refused> {
         let attached = session.ok_or(Errno::NOTCONN);
-        Ok(match what {
+        let told = match what {
             Ask::Attach {
                 session,
                 fork_token,
                 inherits,
             } => {
                 debug_assert_eq!(session.client, client, "its own");
-                let key = self.attach(session, fork_token)?;
-                Told::Attached(key, self.inherit_listeners(key.id, &inherits))
+                let (key, fork) = self.attach(session, fork_token)?;
+                let listens = self.inherit_listeners(key.id, &inherits);
+                return self.inherit_all(client, key, fork, listens);
             }
             Ask::Listen {
                 local,
@@ -227,15 +230,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Told::Done
             }
             Ask::Waker(waker) => Told::Waker(self.add_waker(attached?, waker)?),
-            Ask::Fork(token) => {
-                let id = attached?;
-                // The process counts it too, whatever comes of it.
-                if let Some(session) = self.sessions.get_mut(id) {
-                    session.forks = session.forks.wrapping_add(1);
-                }
-                let inherits = self.fork(id, token.ok_or(Errno::MFILE)?)?;
-                Told::Forked(inherits)
-            }
+            Ask::Fork(token) => return self.fork(client, attached?, token),
             Ask::AdoptListener(listener) => {
                 Told::Listening(self.adopt_listener(attached?, listener)?)
             }
@@ -331,6 +326,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.begin_stop();
                 Told::Done
             }
-        })
+        };
+        Ok(Some(told))
     }
 }

@@ -1,53 +1,32 @@
-//! The life of sessions: a process attaches, forks, ends.
+//! The life of sessions: a process attaches and ends. How it forks is [`super::forks`]'.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::AsFd;
 
 use netdev::Device;
-use queue_pair::control::Farewell;
 use queue_pair::doorbell::Ringer;
-use queue_pair::{Completion, lost};
+use queue_pair::lost;
 use rustix::io::Errno;
 use tcp::ConnId;
 
 use super::Worker;
+use super::forks::Fork;
 use super::room::Until;
 use super::submissions::Asked;
-use crate::config::shares;
-use crate::exchange::{Inherited, Refused, SessionKey, Tale};
+use crate::exchange::{Refused, SessionKey, Tale};
 use crate::fast::connections::{Conn, SessionId};
-use crate::fast::family::Who;
 use crate::fast::session::{EndReason, MAX_WAKERS, Session};
 use crate::network::Network;
 use crate::poller::Source;
 use crate::stats::Drop;
 
-/// References that a child which has not attached yet has on what its parent had.
-#[derive(Debug)]
-struct Fork {
-    /// Whose they count as.
-    uid: u32,
-    connections: BTreeSet<ConnId>,
-    /// The names of listeners in the parent's session, and the listeners.
-    listeners: Vec<(u32, u32)>,
-    /// What its parent wanted opened and could not be, as far as the child may not know of it.
-    failed_opens: VecDeque<Completion>,
-}
-
-/// All such children.
-#[derive(Debug, Default)]
-pub(super) struct Forks {
-    by_token: HashMap<u64, Fork>,
-}
-
 impl<D: Device, N: Network> Worker<D, N> {
     /// A process attaches, with all that a session consists of. `fork_token` names the references that
-    /// its parent took for it.
+    /// its parent took for it: those on connections are still to be [inherited](Self::inherit_all).
     pub(super) fn attach(
         &mut self,
         mut session: Box<Session>,
         fork_token: Option<u64>,
-    ) -> Result<SessionKey, Refused> {
+    ) -> Result<(SessionKey, Option<(u64, Fork)>), Refused> {
         let limit = self.config.limits.sessions as usize;
         let vacancy = self.sessions.vacancy(limit).filter(|_| !self.stopping);
         let Some(id) = vacancy else {
@@ -62,7 +41,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.counters.drop(Drop::SessionsFull);
             return Err(Refused::Errno(Errno::AGAIN));
         };
-        let fork = fork_token.and_then(|token| Some((token, self.forks.by_token.remove(&token)?)));
+        let fork = fork_token.and_then(|token| Some((token, self.forks.take(token)?)));
         session
             .region
             .opening
@@ -80,20 +59,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         if let Some((_, fork)) = &fork {
             session.inherited_listeners.clone_from(&fork.listeners);
+            session.notices.extend(fork.failed_opens.iter().copied());
         }
         self.sessions.insert(id, session);
-        if let Some((token, fork)) = fork {
-            let connections: Vec<ConnId> = fork.connections.into_iter().collect();
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.notices.extend(fork.failed_opens);
-            }
-            self.inherit(token, id, connections);
-            // It looks at once whether there is anything to read.
-            if let Err(reason) = self.post_completions_of(id) {
-                self.breaches.push((id, reason));
-            }
-        }
-        Ok(SessionKey { id, number })
+        Ok((SessionKey { id, number }, fork))
     }
 
     /// One more doorbell for a host; its bit.
@@ -104,101 +73,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         session.wakers.push(waker);
         Ok(session.wakers.len() as u32 - 1)
-    }
-
-    /// A process is about to fork: its child gets a reference on everything it has. If that is nothing
-    /// but listeners, these, for it can have them at any worker.
-    pub(super) fn fork(
-        &mut self,
-        id: SessionId,
-        token: u64,
-    ) -> Result<Option<Vec<Inherited>>, Errno> {
-        let session = self.sessions.get(id).ok_or(Errno::BADF)?;
-        let uid = session.process.uid;
-        let holders = self.forks.by_token.values().map(|fork| fork.uid);
-        if !shares::has_room_while_scarce(self.config.limits.forks as usize, uid, holders) {
-            self.counters.drop(Drop::ForksFull);
-            return Err(Errno::AGAIN);
-        }
-        let failed_opens = session.failed_opens.clone();
-        let connections: BTreeSet<ConnId> = session
-            .connections
-            .iter()
-            .copied()
-            .filter(|conn| self.is_accepted(*conn))
-            .collect();
-        let mut listeners = session.inherited_listeners.clone();
-        for &conn in &connections {
-            self.let_syn_go(conn);
-            self.share(conn, token);
-        }
-        for listener in self.listeners.iter() {
-            let own = listener.members.iter().filter(|m| m.session == id);
-            listeners.extend(own.map(|m| (m.number, listener.number)));
-        }
-        for (_, number) in &listeners {
-            if let Some(listener) = self.listeners.get_mut(*number) {
-                listener.holds += 1;
-            }
-        }
-        let alone = connections.is_empty() && failed_opens.is_empty();
-        let among = alone && self.handoff.is_some();
-        let inherits = among.then(|| self.as_inherited(&listeners)).flatten();
-        let fork = Fork {
-            uid,
-            connections,
-            listeners,
-            failed_opens,
-        };
-        self.forks.by_token.insert(token, fork);
-        Ok(inherits)
-    }
-
-    /// The child of a fork has ended without attaching.
-    pub(super) fn forget_fork(&mut self, token: u64) {
-        let Some(fork) = self.forks.by_token.remove(&token) else {
-            return;
-        };
-        for conn in fork.connections {
-            self.close_holder(conn, Who::Awaited(token), false);
-        }
-        for (_, number) in fork.listeners {
-            self.drop_hold(number);
-        }
-    }
-
-    /// A connection that was being opened failed: children that have not attached hear of it when they
-    /// do.
-    pub(super) fn remember_failed(&mut self, conn: ConnId, failed: Completion) {
-        for fork in self.forks.by_token.values_mut() {
-            if fork.connections.remove(&conn) {
-                fork.failed_opens.push_back(failed);
-            }
-        }
-    }
-
-    /// The child of a fork has closed something without having attached.
-    pub(super) fn child_closed(&mut self, token: u64, what: Farewell) {
-        let Some(fork) = self.forks.by_token.get_mut(&token) else {
-            return;
-        };
-        match what {
-            Farewell::Connection(name) => {
-                let conn = ConnId {
-                    index: name.index,
-                    generation: name.generation,
-                };
-                if fork.connections.remove(&conn) {
-                    self.close_holder(conn, Who::Awaited(token), false);
-                }
-            }
-            Farewell::Listener(name) => {
-                if let Some(at) = fork.listeners.iter().position(|(own, _)| *own == name) {
-                    let (_, number) = fork.listeners.swap_remove(at);
-                    self.drop_hold(number);
-                }
-            }
-        }
     }
 
     pub(super) fn drop_hold(&mut self, number: u32) {

@@ -92,7 +92,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         // An order that waits is seen to without sleeping.
         let local = self.local.as_ref().is_none_or(Loopback::is_empty);
         let mut quiet = local && self.waiting.is_none() && self.offering.is_empty();
-        quiet &= self.unoffering.is_empty() && self.failing.is_over();
+        quiet &= self.unoffering.is_empty() && self.failing.is_over() && !self.forks.is_busy();
         if let Some(handoff) = &self.handoff {
             quiet &= handoff.arm();
         }

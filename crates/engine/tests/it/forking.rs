@@ -1,0 +1,241 @@
+//! What happens while a process with many connections forks, and while its child attaches: between two goes.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use crate::many::{AT_ONCE, LOOK, busy_with};
+use crate::world::{ENGINE, Host, PEER, World};
+use engine::clock::Clock;
+use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
+use rustix::fd::OwnedFd;
+
+/// One go when it begins, and two in each of some turns.
+const MANY: u32 = 4 * AT_ONCE + 10;
+
+/// Time passes in a turn.
+fn slow(time: &'static AtomicU64) -> World {
+    World::of_clock(Clock::told_in_steps(time, LOOK))
+}
+
+/// A process asks for a fork, and the engine has begun with that.
+fn begin(world: &mut World, parent: &mut Host) {
+    parent
+        .channel
+        .send(&Request::Fork, Fds::new())
+        .expect("sent");
+    world.desk.attend();
+    world.worker.attend_once(world.now);
+    world.desk.attend();
+    assert!(!is_answered(parent), "it goes on");
+}
+
+fn is_answered(host: &mut Host) -> bool {
+    let answer = host.channel.try_receive::<Reply>();
+    answer.expect("open").is_some()
+}
+
+/// The engine has shared all: the child's token, and its lifeline.
+fn end(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
+    for _ in 0..MANY {
+        world.worker.turn(world.now);
+        world.desk.attend();
+        if let Some((reply, mut fds)) = parent.channel.try_receive::<Reply>().expect("open") {
+            let Reply::Forked { token } = reply else {
+                panic!("{reply:?}");
+            };
+            return (token, fds.pop().expect("a lifeline"));
+        }
+    }
+    panic!("it hangs");
+}
+
+fn fork(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
+    begin(world, parent);
+    end(world, parent)
+}
+
+fn close(host: &mut Host, conn: ConnRef) {
+    host.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 1,
+    });
+}
+
+/// After how many of its forks a host was told that a connection is its alone, each time.
+fn alone_since(host: &mut Host, conn: ConnRef) -> Vec<u32> {
+    host.collect();
+    let told = host.completions.iter().filter_map(|it| match it {
+        Completion::Granted {
+            conn: it,
+            alone_since,
+            ..
+        } if *it == conn => *alone_since,
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn who_has_a_connection_alone_meanwhile_has_it_since_before_the_fork() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = slow(&TIME);
+    let (mut parent, all) = busy_with(&mut world, MANY);
+    let (conn, peer) = *all.last().expect("many");
+    let (token, _lifeline) = fork(&mut world, &mut parent);
+    let mut first = world.attach(Some(token));
+    begin(&mut world, &mut parent);
+    close(&mut first, conn);
+    let (token, _lifeline) = end(&mut world, &mut parent);
+    world.settle();
+    // Its second fork is over, and nobody has told it that it shares this with nobody since.
+    assert!(!alone_since(&mut parent, conn).contains(&2));
+    let mut second = world.attach(Some(token));
+    second.send_at(conn, b"first, ", 10);
+    parent.send_at(conn, b"then", 20);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.peer.conns[&peer].bytes, b"first, then");
+    close(&mut second, conn);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(alone_since(&mut parent, conn).last(), Some(&2));
+}
+
+#[test]
+fn what_is_closed_meanwhile_is_closed() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = slow(&TIME);
+    let (mut parent, all) = busy_with(&mut world, MANY);
+    let [(reached, peers_reached), .., (conn, peer)] = all[..] else {
+        panic!("many");
+    };
+    begin(&mut world, &mut parent);
+    close(&mut parent, conn);
+    close(&mut parent, reached);
+    let (token, _lifeline) = end(&mut world, &mut parent);
+    world.settle();
+    let closed = |world: &World, peer| world.peer.conns[&peer].update.peer_closed;
+    assert!(closed(&world, peer));
+    assert!(!closed(&world, peers_reached), "its child has it");
+    let mut child = world.attach(Some(token));
+    close(&mut child, reached);
+    world.settle();
+    assert!(closed(&world, peers_reached));
+}
+
+/// Begins to open so many connections to where nobody listens, with these tokens, and no answer is there yet.
+fn open(world: &mut World, host: &mut Host, tokens: core::ops::Range<u16>) {
+    for token in tokens.clone() {
+        let block = ConnectBlock {
+            local: (ENGINE, 20_000 + token).into(),
+            ..ConnectBlock::new((PEER, 7000).into())
+        };
+        let addr = u64::from(token) * 256;
+        let place = host.region.send.copy_in(addr, &block.encode());
+        place.expect("inside");
+        host.submit(Submission::Connect {
+            token: token.into(),
+            addr,
+        });
+    }
+    for _ in tokens {
+        world.worker.turn(world.now);
+    }
+}
+
+/// The tokens of what a host was told could not be opened.
+fn failed(host: &mut Host) -> BTreeSet<u64> {
+    host.collect();
+    let failed = host.completions.iter().filter_map(|it| match it {
+        Completion::OpenFailed { token, .. } => Some(*token),
+        _ => None,
+    });
+    failed.collect()
+}
+
+#[test]
+fn what_cannot_be_opened_meanwhile_both_are_told() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    // More than is taken in two turns; with the others it is more than a process is remembered to have been told.
+    let cancelled = 400..464;
+    let mut world = slow(&TIME);
+    let mut parent = world.attach(None);
+    open(&mut world, &mut parent, 0..MANY as u16);
+    assert!(failed(&mut parent).is_empty());
+    begin(&mut world, &mut parent);
+    // Some that the fork has not come to yet, and then as many that it has.
+    for token in cancelled.clone() {
+        parent.submit(Submission::Cancel { token });
+    }
+    world.worker.turn(world.now);
+    assert!(!is_answered(&mut parent), "it goes on");
+    world.peer.turn(world.now);
+    let (token, _lifeline) = end(&mut world, &mut parent);
+    let meanwhile = failed(&mut parent);
+    assert!(meanwhile.range(cancelled).count() >= 16 && meanwhile.contains(&0));
+    assert!(meanwhile.len() > 64, "{}", meanwhile.len());
+    let mut child = world.attach(Some(token));
+    world.pass(Duration::from_millis(100));
+    assert_eq!(failed(&mut child), failed(&mut parent));
+}
+
+#[test]
+fn a_parent_that_ends_while_it_forks_leaves_nothing_behind() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = slow(&TIME);
+    let (mut parent, all) = busy_with(&mut world, MANY);
+    begin(&mut world, &mut parent);
+    world.worker.turn(world.now);
+    world.desk.attend();
+    assert!(!is_answered(&mut parent), "it goes on");
+    drop(parent);
+    world.attend();
+    world.pass(Duration::from_millis(100));
+    let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;
+    assert!(all.iter().all(closed));
+    assert_eq!(world.worker.sessions(), 0);
+}
+
+#[test]
+fn a_child_that_ends_while_it_attaches_leaves_all_to_its_parent() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = slow(&TIME);
+    let (mut parent, all) = busy_with(&mut world, MANY);
+    let (token, lifeline) = fork(&mut world, &mut parent);
+    let mut channel = world.dial();
+    let attach = Request::Attach {
+        version: queue_pair::control::VERSION,
+        oldest: None,
+        program: "child".to_owned(),
+        fork_token: Some(token),
+    };
+    channel.send(&attach, Fds::new()).expect("sent");
+    world.desk.attend();
+    world.worker.attend_once(world.now);
+    world.worker.turn(world.now);
+    world.desk.attend();
+    let answer = channel.try_receive::<Reply>().expect("open");
+    assert!(answer.is_none(), "it goes on");
+    drop((channel, lifeline));
+    // It has them, and then it ends.
+    world.attend();
+    world.attend();
+    assert_eq!(world.worker.sessions(), 1);
+    for (conn, _) in &all {
+        close(&mut parent, *conn);
+    }
+    world.pass(Duration::from_millis(100));
+    let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;
+    assert!(all.iter().all(closed), "nobody else has them");
+}
+
+#[test]
+fn as_long_as_there_is_time_it_goes_on() {
+    let mut world = World::new();
+    let (mut parent, _) = busy_with(&mut world, MANY);
+    begin(&mut world, &mut parent);
+    world.worker.turn(world.now);
+    world.desk.attend();
+    assert!(is_answered(&mut parent));
+}
