@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use crate::forks::family;
-use crate::world::{Host, World};
+use crate::world::{ENGINE, Host, PEER, World};
 use engine::config::Config;
 use engine::stats::Drop;
 use netdev::sim::LinkConfig;
 use queue_pair::control::{Fds, Reply, Request};
-use queue_pair::{Completion, ConnRef, Submission};
+use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 
 /// Entries of each ring.
 const RING: u32 = 64;
@@ -167,6 +167,72 @@ fn what_is_kept_for_the_processes_of_a_user_that_read_nothing_is_bounded() {
     let (parent, child, conn) = families.last_mut().expect("the last");
     let taken = taken_before_others(&mut world, (parent, child), *conn);
     assert_eq!(taken, RING, "the one before it has the other half");
+}
+
+/// Asks for connections to where nobody listens until the ring is full. What comes of each is heard a round trip later.
+fn open_in_vain(host: &mut Host) {
+    for token in 0..RING as u16 {
+        let block = ConnectBlock {
+            local: (ENGINE, 20_000 + token).into(),
+            ..ConnectBlock::new((PEER, 7000).into())
+        };
+        let addr = u64::from(token) * 256;
+        let place = host.region.send.copy_in(addr, &block.encode());
+        place.expect("inside");
+        let token = token.into();
+        let connect = Submission::Connect { token, addr };
+        host.region.submissions.post(&connect).expect("honest");
+    }
+    host.region.submissions.publish();
+}
+
+/// Rounds of that, each with an occasion to take what was submitted before it: how many were taken.
+fn opened_in_vain(
+    world: &mut World,
+    host: &mut Host,
+    mut occasion: impl FnMut(&mut World, &mut Host, u64),
+) -> u32 {
+    let mut taken = 0;
+    for round in 1..=40 {
+        open_in_vain(host);
+        occasion(world, host, round);
+        world.pass(Duration::from_millis(5));
+        taken += host.region.submissions.room().expect("honest");
+    }
+    taken
+}
+
+/// A little more than two rings full, beside what is kept for anybody, and what was under way.
+fn is_bounded(world: &World, taken: u32) {
+    assert!(taken > RING && taken <= 4 * RING, "{taken}");
+    let room = world.worker.room_for_notices();
+    assert!(room <= 1024, "{room}");
+}
+
+#[test]
+fn so_is_what_is_answered_late_where_another_waits_for_it() {
+    let mut world = small();
+    let (mut parent, mut child, conn, _) = family(&mut world);
+    stop_reading(&mut world, &mut child, conn);
+    let taken = opened_in_vain(&mut world, &mut child, |world, _, at| {
+        parent.send_at(conn, b"x", at);
+        world.settle();
+        parent.collect();
+    });
+    is_bounded(&world, taken);
+    assert_eq!(world.worker.counters().dropped(Drop::NotRead), 1);
+}
+
+#[test]
+fn so_is_what_is_answered_late_where_a_request_waits_for_it() {
+    let mut world = small();
+    let (mut host, conn, _) = world.connected();
+    stop_reading(&mut world, &mut host, conn);
+    let taken = opened_in_vain(&mut world, &mut host, |world, host, _| {
+        let (reply, _lifeline) = world.request(host, &Request::Fork, Fds::new());
+        assert!(matches!(reply, Reply::Forked { .. }), "{reply:?}");
+    });
+    is_bounded(&world, taken);
 }
 
 #[test]

@@ -301,7 +301,8 @@ impl Session {
 
     /// The same, as far as is known without a look at what it has read.
     pub fn may_be_asked_first(&self) -> bool {
-        self.is_heard() || self.patience.is_left()
+        let (ready, has) = (self.ready.len(), self.connections.len());
+        self.is_heard() || self.patience.is_left(ready, has)
     }
 
     /// It is not asked first: true if something waits in its ring that others may overtake by that, and none did
@@ -311,6 +312,18 @@ impl Session {
     /// It breaks the rules.
     pub fn is_passed_over(&mut self) -> Result<bool, Violation> {
         Ok(!self.has_no_submissions()? && self.patience.ends())
+    }
+
+    /// It is told what comes of something that it has submitted, at once or much later: that is counted, or it
+    /// could have more kept by submissions that are answered later. What others have it be told is not.
+    pub fn tell_its_own(&mut self, notice: Completion) {
+        self.notices.push_back(notice);
+        self.counts_as_its_own();
+    }
+
+    /// So does the last notice.
+    pub fn counts_as_its_own(&mut self) {
+        self.patience.adds_one(self.notices.len());
     }
 
     /// Nobody reads what it is to be told.

@@ -43,10 +43,10 @@ impl Patience {
         self.of_user = Arc::clone(&other.of_user);
     }
 
-    /// What it had submitted has made so many notices of `before`.
-    pub fn adds(&mut self, before: usize, notices: usize) {
-        let more = notices.saturating_sub(before.max(NOTICES));
-        self.keeps(self.kept.saturating_add(count(more)));
+    /// What it has submitted, now or long ago, has made one more notice, of so many now.
+    pub(super) fn adds_one(&mut self, notices: usize) {
+        let beyond = u32::from(notices > NOTICES);
+        self.keeps(self.kept.saturating_add(beyond));
     }
 
     /// So many were read, and so many are left.
@@ -68,10 +68,12 @@ impl Patience {
         }
     }
 
-    /// Whether more is kept.
-    pub(super) fn is_left(&self) -> bool {
+    /// Whether more is kept. Of so many connections it has something to hear, of so many that it has.
+    pub(super) fn is_left(&self, ready: usize, connections: usize) -> bool {
         let of_all = self.most.saturating_mul(AT_ONCE);
-        self.kept < self.most && self.of_user.load(Ordering::Relaxed) < of_all
+        // What it had and has no more is in the list until it reads.
+        let most_ready = connections.saturating_add(self.most as usize);
+        self.kept < self.most && self.of_user.load(Ordering::Relaxed) < of_all && ready < most_ready
     }
 
     /// It is passed over: true if it was not since it last read.
@@ -97,6 +99,17 @@ mod tests {
     const RING: u32 = 64;
     const MOST: usize = (RINGS * RING) as usize;
 
+    /// It is told so much more of its own, beside what is kept for anybody.
+    fn hears(one: &mut Patience, more: usize) {
+        for _ in 0..more {
+            one.adds_one(NOTICES + 1);
+        }
+    }
+
+    fn is_left(one: &Patience) -> bool {
+        one.is_left(0, 0)
+    }
+
     #[test]
     fn the_sessions_of_a_user_have_no_more_together_than_a_few_of_them() {
         let first = Patience::with(RING);
@@ -104,39 +117,46 @@ mod tests {
         all.iter_mut().for_each(|it| it.is_shared_with(&first));
         let another = Patience::with(RING);
         for it in &mut all[..AT_ONCE as usize] {
-            assert!(it.is_left());
-            it.adds(NOTICES, NOTICES + MOST - 1);
-            assert!(it.is_left());
-            it.adds(NOTICES + MOST, NOTICES + MOST + 1);
-            assert!(!it.is_left(), "it has as much as one may have");
+            assert!(is_left(it));
+            hears(it, MOST - 1);
+            assert!(is_left(it));
+            hears(it, 1);
+            assert!(!is_left(it), "it has as much as one may have");
         }
         let last = all.pop().expect("one more");
-        assert!(!last.is_left(), "together they have");
-        assert!(another.is_left(), "another user's");
+        assert!(!is_left(&last), "together they have");
+        assert!(is_left(&another), "another user's");
         // Who reads, or ends, makes room for the others.
         all[0].reads(1, NOTICES);
-        assert!(last.is_left() && all[0].is_left());
-        all[0].adds(NOTICES, NOTICES + 1);
-        assert!(!last.is_left());
+        assert!(is_left(&last) && is_left(&all[0]));
+        hears(&mut all[0], 1);
+        assert!(!is_left(&last));
         all.truncate(1);
-        assert!(last.is_left());
+        assert!(is_left(&last));
     }
 
     #[test]
-    fn what_others_have_it_be_told_does_not_count() {
+    fn what_is_kept_for_anybody_does_not_count() {
         let mut one = Patience::with(RING);
-        // What is kept for anybody.
-        one.adds(0, NOTICES);
-        one.adds(100 * MOST, 100 * MOST + 1);
-        assert_eq!(one.kept, 1);
-        one.adds(0, NOTICES + 2);
+        one.adds_one(NOTICES);
+        assert_eq!(one.kept, 0);
+        hears(&mut one, 3);
         assert_eq!(one.kept, 3);
         // Each that is read makes room for one, and the last for all.
         one.reads(2, MOST);
         assert_eq!(one.kept, 1);
-        one.adds(MOST, 2 * MOST - 2);
+        hears(&mut one, MOST - 2);
         one.reads(1, 0);
         assert_eq!(one.kept, 0);
+    }
+
+    #[test]
+    fn what_it_is_to_hear_of_connections_that_it_has_no_more_is_bounded() {
+        let one = Patience::with(RING);
+        assert!(one.is_left(MOST - 1, 0));
+        assert!(!one.is_left(MOST, 0));
+        assert!(one.is_left(100 * MOST, 100 * MOST), "it has them all");
+        assert!(!one.is_left(101 * MOST, 100 * MOST));
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     session.held += 1;
                     session.connections.insert(conn_id);
                     if block.fast_open == FastOpen::Hold {
-                        session.notices.push_back(Completion::Syn {
+                        session.tell_its_own(Completion::Syn {
                             token,
                             conn: conn_ref(conn_id),
                             room,
@@ -75,7 +75,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             Err(errno) => {
                 if let Some(session) = self.sessions.get_mut(id) {
-                    session.notices.push_back(Completion::OpenFailed {
+                    session.tell_its_own(Completion::OpenFailed {
                         token,
                         errno: errno.raw_os_error() as u16,
                     });
@@ -109,9 +109,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         let (local, _) = self.ends(info.local, info.remote);
         if let Some(session) = self.sessions.get_mut(id) {
-            session
-                .notices
-                .push_back(Completion::Local { token, local });
+            session.tell_its_own(Completion::Local { token, local });
         }
     }
 

@@ -127,7 +127,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Some(session) = self.sessions.get_mut(who)
             && session.ended.is_none()
         {
-            session.notices.push_back(failed);
+            session.tell_its_own(failed);
             // The process may fork before it has read this.
             if session.failed_opens.len() == FAILED_OPENS {
                 session.failed_opens.pop_front();

@@ -14,12 +14,11 @@
 //! that comes later.
 
 use netdev::Device;
-use queue_pair::Submission;
 
 use super::Worker;
 use super::room::TAKEN;
 use crate::fast::connections::SessionId;
-use crate::fast::session::{EndReason, Past, Session};
+use crate::fast::session::{Past, Session};
 use crate::network::Network;
 use crate::stats::Drop;
 
@@ -245,25 +244,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         session.counters.submissions += 1;
         self.goes_on(id);
-        if let Err(reason) = self.submitted_first(id, submission) {
+        if let Err(reason) = self.submitted(id, submission) {
             if let Some(session) = self.sessions.get_mut(id) {
                 session.broken = true;
             }
             self.breaches.push((id, reason));
         }
-    }
-
-    /// As [`submitted`](Self::submitted), of what is taken because others wait for it.
-    pub(super) fn submitted_first(
-        &mut self,
-        id: SessionId,
-        submission: Submission,
-    ) -> Result<(), EndReason> {
-        let before = self.sessions.get(id).map_or(0, |it| it.notices.len());
-        self.submitted(id, submission)?;
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.patience.adds(before, session.notices.len());
-        }
-        Ok(())
     }
 }

@@ -15,7 +15,7 @@ use tcp::{ConnId, Extent, Request};
 use super::Worker;
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::{Family, Who};
-use crate::fast::session::{EndReason, conn_ref};
+use crate::fast::session::{EndReason, Session, conn_ref};
 use crate::network::Network;
 
 /// The first version of the protocol in which a process ends reading for others.
@@ -145,13 +145,18 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
+    /// Others have a process be told something.
     fn notice(&mut self, id: SessionId, told: Completion) {
-        if let Some(session) = self.sessions.get_mut(id)
-            && session.ended.is_none()
-            && session.region.layout.version >= since(&told)
-        {
+        if let Some(session) = self.who_hears(id, &told) {
             session.notices.push_back(told);
         }
+    }
+
+    /// The session, if it goes on and speaks a version of the protocol that has this.
+    fn who_hears(&mut self, id: SessionId, told: &Completion) -> Option<&mut Session> {
+        let session = self.sessions.get_mut(id)?;
+        let hears = session.ended.is_none() && session.region.layout.version >= since(told);
+        hears.then_some(session)
     }
 
     /// A process has set or cleared O_NONBLOCK, which is one flag for all that have the connection. Of one
@@ -182,7 +187,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.tell_others(id, conn_id, taken_by_another(conn_id));
         }
         let conn = conn_ref(conn_id);
-        self.notice(id, Completion::ErrorTaken { conn, yours });
+        let told = Completion::ErrorTaken { conn, yours };
+        if let Some(session) = self.who_hears(id, &told) {
+            session.tell_its_own(told);
+        }
     }
 
     /// Puts a connection on the list of every holder that is to be told something; or of its owner, who
@@ -222,10 +230,13 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Err(reason) = self.revoke(conn_id) {
             self.breaches.push(reason);
         }
-        if !self.grant(conn_id, id) {
-            // Its own memory is full of what it has not read elsewhere.
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.notices.push_back(Completion::NotGranted {
+        let is_granted = self.grant(conn_id, id);
+        if let Some(session) = self.sessions.get_mut(id) {
+            if is_granted {
+                session.counts_as_its_own();
+            } else {
+                // Its own memory is full of what it has not read elsewhere.
+                session.tell_its_own(Completion::NotGranted {
                     conn: conn_ref(conn_id),
                     errno: Errno::AGAIN.raw_os_error() as u16,
                 });

@@ -112,10 +112,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 break;
             }
             count += 1;
-            match asked {
-                Asked::InTurn => self.submitted(id, submission)?,
-                Asked::First => self.submitted_first(id, submission)?,
-            }
+            self.submitted(id, submission)?;
             if (is_dear(&submission) || count % TAKEN == 0) && self.taking.is_over() {
                 break;
             }
@@ -623,7 +620,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Some(session) = self.sessions.get_mut(id)
             && session.ended.is_none()
         {
-            session.notices.push_back(queue_pair::Completion::Released {
+            session.tell_its_own(queue_pair::Completion::Released {
                 conn: conn_ref(conn),
             });
         }
