@@ -9,6 +9,8 @@ use queue_pair::{ConnRef, Sizes, Submission};
 const RING: u32 = 64;
 /// More than two rings full.
 const SOCKETS: u32 = 150;
+/// That nobody accepts: more than is read in one go.
+const HANDED: u32 = 40;
 
 /// An engine with small rings, a socket of its own, whose connection is named, and those that are closed.
 struct Scene {
@@ -16,7 +18,7 @@ struct Scene {
     closed: Vec<ConnRef>,
     conn: ConnRef,
     _kept: Socket,
-    _listener: Listener,
+    listener: Option<Listener>,
     session: Session,
     engine: FakeEngine,
 }
@@ -39,7 +41,7 @@ impl Scene {
             closed: Vec::new(),
             conn,
             _kept,
-            _listener: listener,
+            listener: Some(listener),
             session,
             engine,
         }
@@ -50,24 +52,36 @@ impl Scene {
         let taken = self.engine.host(|host| host.submissions());
         self.closed
             .extend(taken.into_iter().filter_map(|it| match it {
-                Submission::Close { conn, .. } => Some(conn),
+                Submission::Close { conn, .. } | Submission::GiveBack { conn } => Some(conn),
                 _ => None,
             }));
         self.closed.len() as u32
     }
 
-    /// Closes all, and the engine has said so many things meanwhile that nobody has read.
-    fn close_all_unread(&mut self, unread: usize) -> Vec<ConnRef> {
+    /// Closes so many, and the engine has said so many things meanwhile that nobody has read.
+    fn close_unread(&mut self, count: u32, unread: u32) -> Vec<ConnRef> {
         let conn = self.conn;
         for _ in 0..unread {
             self.engine.host(|host| host.deliver(conn, b"x"));
         }
         let mut names = Vec::new();
-        for (name, socket) in std::mem::take(&mut self.sockets) {
+        for (name, socket) in self.sockets.drain(..count as usize).collect::<Vec<_>>() {
             drop(socket);
             names.push(name);
             self.closed();
         }
+        names
+    }
+
+    /// Closes a ring full, and then the listener, which gives back what it was handed and reads nothing.
+    fn ask_too_much(&mut self, unread: u32) -> Vec<ConnRef> {
+        let hand = |_| self.engine.host(|host| host.hand(1));
+        let handed: Vec<_> = (0..HANDED).map(hand).collect();
+        self.session.pump();
+        self.engine.host(|host| host.submissions());
+        let mut names = self.close_unread(RING, unread);
+        self.listener = None;
+        names.extend(handed);
         names
     }
 }
@@ -75,20 +89,30 @@ impl Scene {
 #[test]
 fn who_reads_nothing_asks_a_ring_full_and_no_more() {
     let mut scene = Scene::new();
-    let names = scene.close_all_unread(1);
+    let names = scene.ask_too_much(1);
     assert_eq!(scene.closed(), RING);
-    while scene.closed() < SOCKETS {
+    while scene.closed() < RING + HANDED {
         let before = scene.closed();
         scene.session.pump();
-        assert!(scene.closed() > before, "{before} of {SOCKETS}");
+        assert!(scene.closed() > before, "{before} of {HANDED} more");
     }
     assert_eq!(scene.closed, names, "in their order");
 }
 
 #[test]
+fn who_closes_one_after_the_other_reads_meanwhile() {
+    for unread in [1, RING - 1] {
+        let mut scene = Scene::new();
+        let names = scene.close_unread(SOCKETS, unread);
+        assert_eq!(scene.closed(), SOCKETS, "nobody else pumps");
+        assert_eq!(scene.closed, names, "in their order");
+    }
+}
+
+#[test]
 fn where_nothing_waits_to_be_read_there_is_no_such_bound() {
     let mut scene = Scene::new();
-    scene.close_all_unread(0);
+    scene.close_unread(SOCKETS, 0);
     assert_eq!(scene.closed(), SOCKETS);
 }
 
@@ -96,7 +120,7 @@ fn where_nothing_waits_to_be_read_there_is_no_such_bound() {
 fn what_is_not_answered_is_submitted_all_the_same() {
     let mut scene = Scene::new();
     let (_, last) = scene.sockets.pop().expect("the last");
-    scene.close_all_unread(1);
+    scene.ask_too_much(1);
     // Behind what waits, it waits, too; before that it does not.
     assert_eq!(scene.closed(), RING);
     for value in 1..=SOCKETS {
@@ -117,7 +141,7 @@ fn who_has_read_a_part_asks_as_much_more() {
     // What is read in one go.
     const PART: u32 = RING / 2;
     let mut scene = Scene::new();
-    scene.close_all_unread(PART as usize + 8);
+    scene.ask_too_much(PART + 8);
     assert_eq!(scene.closed(), RING);
     scene.session.pump();
     assert_eq!(scene.closed(), RING + PART, "the rest is unread");

@@ -77,6 +77,14 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         self.ring_unless(followed);
     }
 
+    /// Reads what the engine has said, if something waits for that: who closes one after the other may do
+    /// nothing else for long, and its peers wait. Nobody may hold a lock.
+    pub(crate) fn read_for_deferred(self: &Arc<Self>) {
+        if self.deferred.load(Ordering::Relaxed) && self.unread.is_much() {
+            self.pump();
+        }
+    }
+
     /// Of what could not be posted yet, these have become void.
     pub(crate) fn withdraw_deferred(&self, is_void: impl Fn(&Submission) -> bool) {
         lock(&self.submissions).deferred.retain(|it| !is_void(it));

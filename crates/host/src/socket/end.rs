@@ -108,6 +108,7 @@ impl SocketCore {
             return None;
         }
         let mut farewell = None;
+        let mut told = None;
         // One that has failed stays the engine's until it is closed, too.
         if let Some(Link { attachment, conn }) = &state.link {
             let (attachment, conn) = (Arc::clone(attachment), *conn);
@@ -124,6 +125,7 @@ impl SocketCore {
                     attachment.post_surely(Submission::Consumed { conn, total });
                 }
                 attachment.post_surely(Submission::Close { conn, abort, at });
+                told = Some(attachment);
             }
         }
         self.starves_no_more(&mut state);
@@ -135,6 +137,9 @@ impl SocketCore {
         self.source.0.set(state.readiness());
         drop(state);
         self.source.0.forget_watches();
+        if let Some(attachment) = told {
+            attachment.read_for_deferred();
+        }
         farewell
     }
 
