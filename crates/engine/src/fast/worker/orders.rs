@@ -14,6 +14,7 @@ use crate::exchange::{Ask, ClientKey, Order, Refused, SessionKey, Tale, Told};
 use crate::fast::connections::SessionId;
 use crate::fast::session::{EndReason, Session};
 use crate::network::Network;
+use crate::stats::Drop;
 
 /// How long orders are taken in one go, in nanoseconds: the one that is begun when this is over is
 /// done, what a session has submitted before it can wait.
@@ -95,7 +96,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     self.waiting = Some(waiting);
                     return;
                 }
-                Ok(_) => {}
+                Ok(_) => self.note_passed_over(session),
                 Err(reason) => {
                     self.breaches.push((session.id, reason));
                     let refused = Err(Refused::Breach(reason));
@@ -125,6 +126,27 @@ impl<D: Device, N: Network> Worker<D, N> {
                 && session.may_be_asked_first()
                 && session.peeked.is_some()
         })
+    }
+
+    /// What a session asks comes before what it has submitted, if that is not taken because it reads nothing.
+    fn note_passed_over(&mut self, key: SessionKey) {
+        let Some(id) = self.session_named(key) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        if session.broken || session.may_be_asked_first() {
+            return;
+        }
+        match session.is_passed_over() {
+            Ok(true) => self.counters.drop(Drop::NotRead),
+            Ok(false) => {}
+            Err(violation) => {
+                session.broken = true;
+                self.breaches.push((id, violation.into()));
+            }
+        }
     }
 
     /// Takes some of what a session has submitted: how many, if it is there.
