@@ -169,6 +169,27 @@ fn what_is_kept_for_the_processes_of_a_user_that_read_nothing_is_bounded() {
     assert_eq!(taken, RING, "the one before it has the other half");
 }
 
+#[test]
+fn who_shares_nothing_any_more_has_room_again() {
+    let mut world = small();
+    let (mut parent, mut child, conn, _) = family(&mut world);
+    // Or it would be taken in its own turn.
+    stop_reading(&mut world, &mut child, conn);
+    while child.region.submissions.room().expect("honest") > 1 {
+        child.submit(Submission::Acquire { conn });
+    }
+    child.submit(Submission::Close {
+        conn,
+        abort: false,
+        at: 1,
+    });
+    assert_eq!(child.region.submissions.room().expect("honest"), 0);
+    parent.send_at(conn, b"x", 2);
+    world.settle();
+    let room = child.region.submissions.room().expect("honest");
+    assert_eq!(room, RING);
+}
+
 /// Asks for connections to where nobody listens until the ring is full. What comes of each is heard a round trip later.
 fn open_in_vain(host: &mut Host) {
     for token in 0..RING as u16 {

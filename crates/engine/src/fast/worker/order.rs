@@ -244,10 +244,16 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         session.counters.submissions += 1;
         self.goes_on(id);
-        if let Err(reason) = self.submitted(id, submission) {
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.broken = true;
-            }
+        let submitted = self.submitted(id, submission);
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        if session.shared == 0 {
+            // It shares nothing any more, and nobody else makes room in its ring: full, it stays so for ever.
+            session.region.submissions.release();
+        }
+        if let Err(reason) = submitted {
+            session.broken = true;
             self.breaches.push((id, reason));
         }
     }
