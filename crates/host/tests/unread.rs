@@ -75,9 +75,12 @@ impl Scene {
 
     /// Closes a ring full, and then the listener, which gives back what it was handed and reads nothing.
     fn ask_too_much(&mut self, unread: u32) -> Vec<ConnRef> {
-        let hand = |_| self.engine.host(|host| host.hand(1));
+        let hand = |_| {
+            let conn = self.engine.host(|host| host.hand(1));
+            self.session.pump();
+            conn
+        };
         let handed: Vec<_> = (0..HANDED).map(hand).collect();
-        self.session.pump();
         self.engine.host(|host| host.submissions());
         let mut names = self.close_unread(RING, unread);
         self.listener = None;
