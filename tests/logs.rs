@@ -39,6 +39,24 @@ fn modules(source: &Path, name: &str) -> Vec<(String, String)> {
     modules
 }
 
+/// What stands before the parenthesis that closes what has just been opened.
+fn before_the_end(text: &str) -> &str {
+    let (mut depth, mut in_words, mut escaped) = (0, false, false);
+    for (at, character) in text.char_indices() {
+        match character {
+            _ if std::mem::take(&mut escaped) => {}
+            '\\' if in_words => escaped = true,
+            '"' => in_words = !in_words,
+            _ if in_words => {}
+            '(' => depth += 1,
+            ')' if depth == 0 => return &text[..at],
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    panic!("it does not end: {text}");
+}
+
 /// Every event that the programs log: its module, its level, and how it is written.
 fn events() -> Vec<(String, &'static str, String)> {
     let mut sources = modules(&root().join("src"), "outboard");
@@ -66,8 +84,7 @@ fn events() -> Vec<(String, &'static str, String)> {
                 "debug" | "trace" => "debug",
                 _ => continue,
             };
-            let end = event.find(");").expect("it ends");
-            events.push((module.clone(), level, event[..end].to_owned()));
+            events.push((module.clone(), level, before_the_end(event).to_owned()));
         }
     }
     assert!(events.len() > 50, "{}", events.len());
