@@ -17,7 +17,7 @@
 //! one that was between S3 and S4 would sleep if another, which has taken the news in, made it `PARKED`
 //! again ([`set_beside_others`]).
 //!
-//! The word says, too, for how much [room](crate::room) somebody waits, if anybody does, by the word or by other means:
+//! The word says, too, for how much [room] somebody waits, if anybody does, by the word or by other means:
 //! most connections can take more than their programs have, and a program is not woken for each acknowledgement of what
 //! it has sent. That is said after S3, and whoever waits for room has said in S1 that it wants everything.
 //!
