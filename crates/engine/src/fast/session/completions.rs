@@ -13,8 +13,21 @@ use super::rings::Room;
 use crate::fast::connections::{Conn, SessionId};
 use crate::fast::family::{Holder, Who};
 
-/// The first version of the protocol in which a process is told of another's O_NONBLOCK.
-const MODE_IS_TOLD_SINCE: u32 = 11;
+/// The first version of the protocol in which a process ends reading for others.
+const READS_END_SINCE: u32 = 7;
+
+/// The first version of the protocol in which one process of several reports an error, and O_NONBLOCK is
+/// told to the others.
+const ERRORS_ARE_TAKEN_SINCE: u32 = 11;
+
+/// The first version of the protocol that has what a process is told of the others.
+fn since(told: &Completion) -> u32 {
+    match told {
+        Completion::ReadShut { .. } => READS_END_SINCE,
+        Completion::ErrorTaken { .. } | Completion::NonBlocking { .. } => ERRORS_ARE_TAKEN_SINCE,
+        _ => 0,
+    }
+}
 
 /// The name of a connection as hosts write it.
 pub fn conn_ref(id: ConnId) -> ConnRef {
@@ -42,6 +55,11 @@ struct Told {
 pub type Ends = (SocketAddr, SocketAddr);
 
 impl Session {
+    /// Whether its version of the protocol has this.
+    pub fn speaks(&self, told: &Completion) -> bool {
+        self.region.layout.version >= since(told)
+    }
+
     fn post(&mut self, completion: &Completion) -> Result<bool, Violation> {
         let posted = self.region.completions.post(completion)?;
         self.counters.completions += u64::from(posted);
@@ -275,9 +293,10 @@ impl Session {
                 holder.told_closed = conn.flags.peer_closed;
             }
         }
-        let hears = holder.tell_mode && self.region.layout.version >= MODE_IS_TOLD_SINCE;
-        if let Some(on) = conn.flags.nonblocking.filter(|_| hears) {
-            if !self.post(&Completion::NonBlocking { conn: name, on })? {
+        let mode = conn.flags.nonblocking.filter(|_| holder.tell_mode);
+        let mode = mode.map(|on| Completion::NonBlocking { conn: name, on });
+        if let Some(mode) = mode.filter(|mode| self.speaks(mode)) {
+            if !self.post(&mode)? {
                 return Ok(false);
             }
             holder.tell_mode = false;

@@ -18,8 +18,6 @@ pub(super) struct Blocked {
     known: BTreeSet<ConnId>,
     /// There was no room when somebody last tried.
     full: bool,
-    /// The one that has just been refused.
-    refused: Option<ConnId>,
 }
 
 impl Blocked {
@@ -39,24 +37,13 @@ impl Blocked {
     }
 
     /// There is no room for a large send of this connection.
-    #[cold]
     pub fn refuses(&mut self, conn: Option<ConnId>) {
-        (self.full, self.refused) = (true, conn);
+        self.full = true;
         if let Some(conn) = conn
             && self.known.insert(conn)
         {
             self.waiting.push_back(conn);
         }
-    }
-
-    /// Whether one has just been refused.
-    pub fn refuses_one(&self) -> bool {
-        self.refused.is_some()
-    }
-
-    /// Whether it was this one that has just been refused.
-    pub fn has_refused(&mut self, id: ConnId) -> bool {
-        self.refused.take() == Some(id)
     }
 
     /// Whether some go on in the next turn, without anything having happened.

@@ -251,16 +251,6 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Whether an own address, if it is link-local, is named with the link that has it.
-    pub(super) fn is_on_its_link(&self, own: SocketAddr) -> bool {
-        match own {
-            SocketAddr::V6(v6) if is_link_local(own.ip()) => {
-                v6.scope_id() == self.network.scope_of(own.ip())
-            }
-            _ => true,
-        }
-    }
-
     //= RFC 9293 MUST-44
     fn source(&mut self, wanted: IpAddr, remote: SocketAddr) -> Result<IpAddr, Errno> {
         let scope = match remote {

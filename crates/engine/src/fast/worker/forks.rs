@@ -203,7 +203,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// A first go. What is not done by that goes on in the next turns.
     fn begin(&mut self, uid: u32, mut step: Step) -> Result<Option<Told>, Refused> {
         match self.go(&mut step) {
-            Some(answer) => answer,
+            Some(answer) => answer.map(Some),
             None => {
                 self.forks.steps.push(uid, step);
                 Ok(None)
@@ -229,7 +229,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         true
     }
 
-    fn is_over(&mut self, step: &Step, answer: Result<Option<Told>, Refused>) {
+    fn is_over(&mut self, step: &Step, answer: Result<Told, Refused>) {
         let client = match step {
             Step::Shares { client, parent, .. } => {
                 if let Some(id) = self.session_named(*parent) {
@@ -240,23 +240,18 @@ impl<D: Device, N: Network> Worker<D, N> {
             Step::Inherits { client, .. } => *client,
             Step::Forgets { .. } => return,
         };
-        if let Some(answer) = answer.transpose() {
-            self.slow.tell(Tale::Answer(client, answer));
-        }
+        self.slow.tell(Tale::Answer(client, answer));
     }
 
-    /// The answer, if there is one, once all is done.
-    fn go(&mut self, step: &mut Step) -> Option<Result<Option<Told>, Refused>> {
+    /// The answer, once all is done.
+    fn go(&mut self, step: &mut Step) -> Option<Result<Told, Refused>> {
         match step {
             Step::Shares {
                 parent,
                 token,
                 after,
                 ..
-            } => {
-                let shared = self.share_some(*parent, *token, after);
-                shared.map(|told| told.map(Some).map_err(Refused::from))
-            }
+            } => self.share_some(*parent, *token, after),
             Step::Inherits {
                 child,
                 token,
@@ -281,13 +276,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                 if let Err(reason) = self.post_completions_of(id) {
                     self.breaches.push((id, reason));
                 }
-                let told = Told::Attached(*child, core::mem::take(listens));
-                Some(Ok(Some(told)))
+                Some(Ok(Told::Attached(*child, core::mem::take(listens))))
             }
             Step::Forgets { token, fork } => {
                 let some = take_some(&mut fork.connections);
                 self.let_go_of(*token, some);
-                fork.connections.is_empty().then_some(Ok(None))
+                fork.connections.is_empty().then_some(Ok(Told::Done))
             }
         }
     }
@@ -305,10 +299,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         parent: SessionKey,
         token: u64,
         after: &mut Option<ConnId>,
-    ) -> Option<Result<Told, Errno>> {
+    ) -> Option<Result<Told, Refused>> {
         let Some(id) = self.session_named(parent) else {
             self.forget_fork(token);
-            return Some(Err(Errno::NOTCONN));
+            return Some(Err(Errno::NOTCONN.into()));
         };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let session = self.sessions.get(id)?;
@@ -316,28 +310,24 @@ impl<D: Device, N: Network> Worker<D, N> {
         let next: Vec<ConnId> = next.take(AT_ONCE).copied().collect();
         *after = next.last().copied().or(*after);
         let is_last = next.len() < AT_ONCE;
-        for conn in next {
-            if !self.is_accepted(conn) {
-                continue;
-            }
-            let Some(fork) = self.forks.by_token.get_mut(&token) else {
-                break;
-            };
-            fork.connections.insert(conn);
+        let accepted = next.into_iter().filter(|conn| self.is_accepted(*conn));
+        let accepted: Vec<ConnId> = accepted.collect();
+        let Some(fork) = self.forks.by_token.get_mut(&token) else {
+            // It was given up.
+            return Some(Err(Errno::NOTCONN.into()));
+        };
+        fork.connections.extend(&accepted);
+        let alone = fork.connections.is_empty() && fork.failed_opens.is_empty();
+        let among = is_last && alone && self.handoff.is_some();
+        let listeners = among.then(|| fork.listeners.clone());
+        for conn in accepted {
             self.let_syn_go(conn);
             self.share(conn, token);
         }
-        let Some(fork) = self.forks.by_token.get(&token) else {
-            // It was given up.
-            return Some(Err(Errno::NOTCONN));
-        };
         if !is_last {
             return None;
         }
-        let alone = fork.connections.is_empty() && fork.failed_opens.is_empty();
-        let listeners = fork.listeners.clone();
-        let among = alone && self.handoff.is_some();
-        let inherits = among.then(|| self.as_inherited(&listeners)).flatten();
+        let inherits = listeners.and_then(|listeners| self.as_inherited(&listeners));
         Some(Ok(Told::Forked(inherits)))
     }
 

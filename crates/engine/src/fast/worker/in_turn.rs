@@ -21,18 +21,22 @@ impl<T> Default for InTurn<T> {
 impl<T> InTurn<T> {
     /// Something more for a user, behind what there is.
     pub fn push(&mut self, uid: u32, what: T) {
-        match self.users.iter_mut().find(|(user, _)| *user == uid) {
-            Some((_, own)) => own.push_back(what),
-            None => self.users.push_back((uid, VecDeque::from([what]))),
-        }
+        self.of(uid).push_back(what);
     }
 
     /// This goes on when it is the user's turn again.
     pub fn put_back(&mut self, uid: u32, what: T) {
-        match self.users.iter_mut().find(|(user, _)| *user == uid) {
-            Some((_, own)) => own.push_front(what),
-            None => self.users.push_back((uid, VecDeque::from([what]))),
-        }
+        self.of(uid).push_front(what);
+    }
+
+    /// What there is of a user, who gets something more.
+    fn of(&mut self, uid: u32) -> &mut VecDeque<T> {
+        let known = self.users.iter().position(|(user, _)| *user == uid);
+        let at = known.unwrap_or_else(|| {
+            self.users.push_back((uid, VecDeque::new()));
+            self.users.len() - 1
+        });
+        &mut self.users[at].1
     }
 
     /// What is done next, and for whom: the next one is another user's, if there is any.

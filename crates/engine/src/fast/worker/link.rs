@@ -263,14 +263,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         place.map_or((0, 1), |place| (place.own().index(), place.workers()))
     }
 
-    /// The name of an interface.
-    fn name(&self, nic: NicId) -> &str {
-        self.config.interface.name(nic.index())
-    }
-
     /// The name of the interface that is gone.
     pub fn interface_gone(&self) -> &str {
-        self.name(self.interface_gone.unwrap_or_default())
+        let nic = self.interface_gone.unwrap_or_default();
+        self.config.interface.name(nic.index())
     }
 
     /// `NODEV` if an interface is gone.

@@ -18,7 +18,7 @@ use crate::exchange::{Inherited, Tale};
 use crate::fast::connections::SessionId;
 use crate::fast::handoff::Full;
 use crate::fast::listeners::Listener;
-use crate::network::{Network, Steered, canonical};
+use crate::network::{Network, Steered, canonical, scoped};
 use crate::slow::control::{Chosen, Proof};
 use crate::stats::Drop;
 
@@ -171,7 +171,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !self.is_on_our_link(local) {
             return Err(Errno::OPNOTSUPP);
         }
-        let own = self.network.addresses().contains(&local.ip()) && self.is_on_its_link(local);
+        // A link-local one of ours is named with the link that has it.
+        let on_its_link = scoped(local, self.network.scope_of(local.ip()));
+        let own = self.network.addresses().contains(&local.ip()) && local == on_its_link;
         if !(local.ip().is_unspecified() || own || self.is_here(local.ip())) {
             return Err(Errno::OPNOTSUPP);
         }

@@ -51,13 +51,19 @@ pub(super) struct Nics<D> {
     all: Vec<Nic<D>>,
     /// Which is received from first the next time.
     turn: usize,
+    /// The connection whose send one of them has just had no room for.
+    refused: Option<ConnId>,
 }
 
 impl<D: Device> Nics<D> {
     /// Those with these devices.
     pub fn of(devices: Vec<D>) -> Self {
         let all = devices.into_iter().map(Nic::new).collect();
-        Self { all, turn: 0 }
+        Self {
+            all,
+            turn: 0,
+            refused: None,
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Nic<D>> {
@@ -118,15 +124,21 @@ impl<D: Device> Nics<D> {
         self.all.iter().any(|nic| nic.blocked.has(id))
     }
 
+    /// One of them has no room for a send of this connection.
+    #[cold]
+    pub fn refuses(&mut self, nic: NicId, conn: Option<ConnId>) {
+        self.refused = conn;
+        self[nic].blocked.refuses(conn);
+    }
+
     /// Whether one has just been refused.
     pub fn refuse_one(&self) -> bool {
-        self.all.iter().any(|nic| nic.blocked.refuses_one())
+        self.refused.is_some()
     }
 
     /// Whether it was this one that has just been refused.
     pub fn have_refused(&mut self, id: ConnId) -> bool {
-        let mut all = self.all.iter_mut();
-        all.any(|nic| nic.blocked.has_refused(id))
+        self.refused.take() == Some(id)
     }
 
     /// Whether some go on in the next turn, without anything having happened.

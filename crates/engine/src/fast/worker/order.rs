@@ -14,11 +14,12 @@
 //! that comes later.
 
 use netdev::Device;
+use queue_pair::Violation;
 
 use super::Worker;
 use super::room::TAKEN;
 use crate::fast::connections::SessionId;
-use crate::fast::session::{Past, Session};
+use crate::fast::session::{EndReason, Past, Session};
 use crate::network::Network;
 use crate::stats::Drop;
 
@@ -182,12 +183,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let next = match (session.is_asked_first(), past) {
                 (Ok(true), Some(past)) => session.peek_at_past(past),
                 (Ok(true), None) => session.peek(),
-                (Ok(false), _) => session.is_passed_over().map(|is_passed_over| {
-                    if is_passed_over {
-                        self.counters.drop(Drop::NotRead);
-                    }
-                    None
-                }),
+                (Ok(false), _) => self.pass_over(id).map(|()| None),
                 (Err(violation), _) => Err(violation),
             };
             match next {
@@ -204,10 +200,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                     }
                 },
                 Ok(None) => {}
-                Err(violation) => {
-                    session.broken = true;
-                    self.breaches.push((id, violation.into()));
-                }
+                Err(violation) => self.breaks_rules(id, violation.into()),
             }
         }
         first.map_or(Oldest::None, |(_, id)| Oldest::Of(id))
@@ -226,13 +219,32 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     fn note_end(&mut self, id: SessionId, past: Past) {
-        // Of one that has broken the rules nothing is asked.
         if let Some(session) = self.sessions.get_mut(id)
             && let Err(violation) = session.note_past(past)
+        {
+            self.breaks_rules(id, violation.into());
+        }
+    }
+
+    /// A session has broken the rules: nothing is asked of it any more, and it ends with this turn. It may do so
+    /// again until then, and ends for the first reason.
+    pub(super) fn breaks_rules(&mut self, id: SessionId, reason: EndReason) {
+        if let Some(session) = self.sessions.get_mut(id)
             && !core::mem::replace(&mut session.broken, true)
         {
-            self.breaches.push((id, violation.into()));
+            self.breaches.push((id, reason));
         }
+    }
+
+    /// What a session has submitted does not come first, because it reads nothing: that is counted if others may
+    /// overtake something by it.
+    pub(super) fn pass_over(&mut self, id: SessionId) -> Result<(), Violation> {
+        if let Some(session) = self.sessions.get_mut(id)
+            && session.is_passed_over()?
+        {
+            self.counters.drop(Drop::NotRead);
+        }
+        Ok(())
     }
 
     fn take_peeked(&mut self, id: SessionId) {
@@ -253,8 +265,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             session.region.submissions.release();
         }
         if let Err(reason) = submitted {
-            session.broken = true;
-            self.breaches.push((id, reason));
+            self.breaks_rules(id, reason);
         }
     }
 }

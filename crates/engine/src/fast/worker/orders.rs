@@ -14,7 +14,6 @@ use crate::exchange::{Ask, ClientKey, Order, Refused, SessionKey, Tale, Told};
 use crate::fast::connections::SessionId;
 use crate::fast::session::{EndReason, Session};
 use crate::network::Network;
-use crate::stats::Drop;
 
 /// How long orders are taken in one go, in nanoseconds: the one that is begun when this is over is
 /// done, what a session has submitted before it can wait.
@@ -133,19 +132,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         let Some(id) = self.session_named(key) else {
             return;
         };
-        let Some(session) = self.sessions.get_mut(id) else {
+        let Some(session) = self.sessions.get(id) else {
             return;
         };
         if session.broken || session.may_be_asked_first() {
             return;
         }
-        match session.is_passed_over() {
-            Ok(true) => self.counters.drop(Drop::NotRead),
-            Ok(false) => {}
-            Err(violation) => {
-                session.broken = true;
-                self.breaches.push((id, violation.into()));
-            }
+        if let Err(violation) = self.pass_over(id) {
+            self.breaks_rules(id, violation.into());
         }
     }
 
@@ -334,7 +328,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Told::Done
             }
             Ask::Divert(program) => {
-                let program = program.as_ref().map(|(index, it)| (*index, it.as_fd()));
+                let program = program.as_ref().map(|(nic, it)| (*nic, it.as_fd()));
                 let diverted = self.network.divert(program);
                 diverted.map_err(Refused::Steering)?;
                 Told::Done

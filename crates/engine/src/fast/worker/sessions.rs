@@ -41,7 +41,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.counters.drop(Drop::SessionsFull);
             return Err(Refused::Errno(Errno::AGAIN));
         };
-        let fork = fork_token.and_then(|token| Some((token, self.forks.take(token)?)));
+        let mut fork = fork_token.and_then(|token| Some((token, self.forks.take(token)?)));
         session
             .region
             .opening
@@ -57,9 +57,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Err(error) = self.slow.poller.add(session.bell.as_fd(), Source::Bell(id)) {
             tracing::warn!(%error, "a session's doorbell cannot be polled");
         }
-        if let Some((_, fork)) = &fork {
-            session.inherited_listeners.clone_from(&fork.listeners);
-            session.notices.extend(fork.failed_opens.iter().copied());
+        if let Some((_, fork)) = &mut fork {
+            session.inherited_listeners = core::mem::take(&mut fork.listeners);
+            session.notices.append(&mut fork.failed_opens);
         }
         self.sessions.insert(id, session);
         Ok((SessionKey { id, number }, fork))

@@ -18,26 +18,10 @@ use crate::fast::family::{Family, Who};
 use crate::fast::session::{EndReason, Session, conn_ref};
 use crate::network::Network;
 
-/// The first version of the protocol in which a process ends reading for others.
-const READS_END_SINCE: u32 = 7;
-
-/// The first version of the protocol in which one process of several reports an error, and O_NONBLOCK is
-/// told to the others.
-const ERRORS_ARE_TAKEN_SINCE: u32 = 11;
-
 fn taken_by_another(conn: ConnId) -> Completion {
     Completion::ErrorTaken {
         conn: conn_ref(conn),
         yours: false,
-    }
-}
-
-/// The first version of the protocol that has what a process is told of the others.
-fn since(told: &Completion) -> u32 {
-    match told {
-        Completion::ReadShut { .. } => READS_END_SINCE,
-        Completion::ErrorTaken { .. } | Completion::NonBlocking { .. } => ERRORS_ARE_TAKEN_SINCE,
-        _ => 0,
     }
 }
 
@@ -155,7 +139,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// The session, if it goes on and speaks a version of the protocol that has this.
     fn who_hears(&mut self, id: SessionId, told: &Completion) -> Option<&mut Session> {
         let session = self.sessions.get_mut(id)?;
-        let hears = session.ended.is_none() && session.region.layout.version >= since(told);
+        let hears = session.ended.is_none() && session.speaks(told);
         hears.then_some(session)
     }
 

@@ -217,7 +217,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         if self.nics.is_one() {
             return NicId::default();
         }
-        let path = self.connections.get(id).and_then(|conn| conn.path);
+        let path = self.path_of(id);
         path.map_or(NicId::default(), |path| self.paths.nic(path))
     }
 
@@ -225,10 +225,13 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
     fn stays_here(&self, id: ConnId) -> bool {
         self.local.is_some()
             && self
-                .connections
-                .get(id)
-                .and_then(|conn| conn.path)
+                .path_of(id)
                 .is_some_and(|path| self.paths.is_here(path))
+    }
+
+    /// The path of what a connection sends, as far as that is known.
+    fn path_of(&self, id: ConnId) -> Option<PathId> {
+        self.connections.get(id)?.path
     }
 
     fn one_segment(
@@ -288,7 +291,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             None => {
                 // A header's offset fits in sixteen bits by far.
                 let asked = partial.then(|| PartialChecksum::tcp(headers.tcp_offset() as u16));
-                self.nics[nic].device.submit(length, asked);
+                device.submit(length, asked);
                 self.counters.sent += 1;
             }
             Some(address) => {
@@ -314,7 +317,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             return Err(SinkFull);
         }
         if out.conn.is_some() && out.payload_len > 0 {
-            self.nics[nic].blocked.refuses(out.conn);
+            self.nics.refuses(nic, out.conn);
             return Err(SinkFull);
         }
         self.counters.drop(Drop::LinkFull);
@@ -340,10 +343,11 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
             checksum: PartialChecksum::tcp(headers.tcp_offset() as u16),
         };
         if self.nics[nic].blocked.is_full() {
-            self.nics[nic].blocked.refuses(out.conn);
+            self.nics.refuses(nic, out.conn);
             return Err(SinkFull);
         }
-        let limit = MAX_PIECES.min(self.nics[nic].device.limits().pieces);
+        let device = &mut self.nics[nic].device;
+        let limit = MAX_PIECES.min(device.limits().pieces);
         let whole = match out.payload.len() > limit || payload::is_in_files(out) {
             true => match payload::put_together(self.memory, self.findings, self.scratch, out) {
                 Ok(whole) => Some(whole),
@@ -361,7 +365,6 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 pieces.push(piece);
             }
         }
-        let device = &mut self.nics[nic].device;
         match device.send_large(&bytes[..length], &pieces, how) {
             Ok(()) => {
                 if self.captures.is_on() {
@@ -379,7 +382,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
                 Ok(())
             }
             Err(SendError::Busy) => {
-                self.nics[nic].blocked.refuses(out.conn);
+                self.nics.refuses(nic, out.conn);
                 Err(SinkFull)
             }
             Err(SendError::Refused(errno)) if errno == Errno::FAULT.raw_os_error() => {
