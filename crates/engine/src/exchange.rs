@@ -220,8 +220,8 @@ pub enum Ask {
         /// For these.
         endpoints: Vec<Endpoint>,
     },
-    /// Call a program of the user's, or none any more.
-    Divert(Option<(u32, OwnedFd)>),
+    /// Call a program of the user's on an interface, or none any more.
+    Divert(Option<(NicId, OwnedFd)>),
     /// Work by this configuration, as far as that is possible without a new start.
     Reload(Box<Config>),
     /// Drain and end.

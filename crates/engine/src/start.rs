@@ -23,7 +23,7 @@ use crate::fast::handoff::Handoff;
 use crate::fast::worker::Worker;
 use crate::network::{KernelNetwork, Network};
 use crate::slow::control::Control;
-use crate::slow::desk::{Desk, Facts, ReadLoads};
+use crate::slow::desk::{Desk, Facts};
 use crate::slow::kernel::{memory, netfilter, privileges};
 
 use error::{OLDEST_LINUX, step};
@@ -56,23 +56,20 @@ pub fn run(
     ready: impl FnOnce(),
 ) -> Result<(), StartError> {
     check_kernel(&rustix::system::uname().release().to_string_lossy())?;
-    let interfaces = find(&config)?;
+    let (interfaces, shares) = find_shared(&config)?;
     check_netfilter(&config)?;
     let everywhere = sched_getaffinity(None).map_err(step("ask for the cores"))?;
-    let workers = workers(&config, &interfaces, everywhere.count() as usize);
-    check_cores(&config, workers)?;
+    // Each has a share of every interface.
+    let workers = shares.first().map_or(1, Vec::len);
     let descriptors = raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
     let steerings = interfaces
         .iter()
         .map(|interface| Ok(Steering::attach(interface, placement(interface)?)?));
     let mut steerings = steerings.collect::<Result<Vec<_>, StartError>>()?;
-    let of_each = interfaces.iter().zip(&mut steerings);
-    let devices = of_each.map(|(interface, steering)| {
-        let queues = config.queues.of(interface.receive_queues);
-        let shares = shares(&interface.name, &queues, workers)?;
-        open_devices(interface, &config, &shares, steering)
-    });
+    let of_each = interfaces.iter().zip(&shares).zip(&mut steerings);
+    let devices = of_each
+        .map(|((interface, shares), steering)| open_devices(interface, &config, shares, steering));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
     let loads: Vec<_> = steerings
         .iter_mut()
@@ -135,8 +132,7 @@ pub fn run(
     let follows = !config.ignore_netfilter;
     let desk =
         Desk::of_workers(facts, control, to_fast).map_err(step("poll the control socket"))?;
-    let loads = Box::new(loads) as Box<dyn ReadLoads>;
-    let desk = desk.placing(config.placements(), Some(loads));
+    let desk = desk.placing(config.placements(), Some(Box::new(loads)));
     let desk = desk.reloading(reread).with(rights).with_netfilter(follows);
     let there = interfaces.iter().map(|interface| interface.receive_queues);
     let there: Vec<u32> = there.collect();
@@ -186,8 +182,11 @@ fn by_worker<D>(of_interfaces: Vec<Vec<D>>, workers: usize) -> Vec<Vec<D>> {
     of_workers
 }
 
-/// The queues of an interface that each of so many workers has.
-fn shares(interface: &str, queues: &[u32], workers: usize) -> Result<Vec<Vec<u32>>, StartError> {
+/// The queues of an interface that each worker has.
+type Shares = Vec<Vec<u32>>;
+
+/// Those that each of so many workers has.
+fn shares(interface: &str, queues: &[u32], workers: usize) -> Result<Shares, StartError> {
     let shares = (0..workers).map(|worker| queues::of_worker(queues, worker, workers));
     let shares: Vec<_> = shares.collect();
     match shares.iter().position(Vec::is_empty) {
@@ -319,6 +318,11 @@ fn check_netfilter(config: &Config) -> Result<(), StartError> {
 /// # Errors
 /// What is wrong with it, or what is not there.
 pub fn find(config: &Config) -> Result<Vec<Interface>, StartError> {
+    find_shared(config).map(|(interfaces, _)| interfaces)
+}
+
+/// They, and how the queues of each are shared out.
+fn find_shared(config: &Config) -> Result<(Vec<Interface>, Vec<Shares>), StartError> {
     config.check()?;
     let each = config.interface.names().iter();
     let interfaces = each.map(|name| find_one(config, name));
@@ -326,12 +330,13 @@ pub fn find(config: &Config) -> Result<Vec<Interface>, StartError> {
     check_vrfs(&interfaces)?;
     let cores = sched_getaffinity(None).map_or(1, |cores| cores.count() as usize);
     let workers = workers(config, &interfaces, cores);
-    for interface in &interfaces {
+    let shares = interfaces.iter().map(|interface| {
         let queues = config.queues.of(interface.receive_queues);
-        shares(&interface.name, &queues, workers)?;
-    }
+        shares(&interface.name, &queues, workers)
+    });
+    let shares = shares.collect::<Result<Vec<_>, _>>()?;
     check_cores(config, workers)?;
-    Ok(interfaces)
+    Ok((interfaces, shares))
 }
 
 /// One of them.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Interfaces(Vec<String>);
 
 /// So many at most: each has queues, memory for its frames and an entry for each port.
-pub const MOST: usize = 8;
+const MOST: usize = 8;
 
 const ALLOWED: &str = "the name of an interface, or a list of names such as [\"eth1\", \"eth2\"]";
 

@@ -190,9 +190,8 @@ pub trait Network {
     /// Takes all of that back.
     fn end_responding(&mut self) {}
 
-    /// Has the steering call a program of the user's for what comes to the interface with this index and is
-    /// nobody's, or none.
-    fn divert(&mut self, program: Option<(u32, BorrowedFd<'_>)>) -> std::io::Result<()> {
+    /// Has the steering call a program of the user's for what comes to an interface and is nobody's, or none.
+    fn divert(&mut self, program: Option<(NicId, BorrowedFd<'_>)>) -> std::io::Result<()> {
         let _ = program;
         Err(std::io::ErrorKind::Unsupported.into())
     }

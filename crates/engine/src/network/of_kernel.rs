@@ -43,38 +43,24 @@ pub trait Steer {
         nic: NicId,
         program: Option<BorrowedFd<'_>>,
         endpoints: &[Endpoint],
-    ) -> std::io::Result<()> {
-        let _ = (nic, program, endpoints);
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
+    ) -> std::io::Result<()>;
     /// Takes all of that back.
-    fn end_responding(&mut self) {}
+    fn end_responding(&mut self);
     /// Calls a program of the user's for what comes to an interface and is nobody's, or none.
-    fn divert(&mut self, program: Option<(NicId, BorrowedFd<'_>)>) -> std::io::Result<()> {
-        let _ = program;
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
+    fn divert(&mut self, program: Option<(NicId, BorrowedFd<'_>)>) -> std::io::Result<()>;
     /// An interface has got more receive queues: what comes to them is divided, too.
-    fn renew_steering(&mut self, nic: NicId) -> std::io::Result<()> {
-        let _ = nic;
-        Ok(())
-    }
+    fn renew_steering(&mut self, nic: NicId) -> std::io::Result<()>;
     /// Sends what is steered and comes to a receive queue of an interface to its socket.
     fn connect_queue(
         &mut self,
         nic: NicId,
         queue: u32,
         socket: BorrowedFd<'_>,
-    ) -> std::io::Result<()> {
-        let _ = (nic, queue, socket);
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
+    ) -> std::io::Result<()>;
     /// For how long the first frame has waited that came since the last [`beat`](Self::beat).
-    fn waiting(&self) -> Duration {
-        Duration::ZERO
-    }
+    fn waiting(&self) -> Duration;
     /// What has come is about to be taken.
-    fn beat(&mut self) {}
+    fn beat(&mut self);
     /// What it has counted.
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }
@@ -163,11 +149,6 @@ impl<S: Steer> KernelNetwork<S> {
         Ok(hop(nic, &route))
     }
 
-    /// The steering.
-    pub fn steering(&self) -> &S {
-        &self.steering
-    }
-
     /// Whether so many leased ports can be steered on so many addresses.
     const fn has_room_for(ports: usize, addresses: usize) -> bool {
         ports.saturating_mul(addresses) <= MAX_ENDPOINTS as usize - FOR_LISTENERS
@@ -215,10 +196,7 @@ impl<S: Steer> KernelNetwork<S> {
             };
             let (address, port) = (step.address, step.port);
             let done = match step.come {
-                true => {
-                    let on = self.only_on(address);
-                    self.steering.steer(address, port, Steered::Engine, on)
-                }
+                true => self.steer(address, port, Steered::Engine),
                 false => self.steering.unsteer(address, port),
             };
             if let Err(error) = done {
@@ -233,9 +211,7 @@ impl<S: Steer> KernelNetwork<S> {
             return Err(Errno::ADDRNOTAVAIL);
         }
         for address in addresses {
-            let on = self.only_on(address);
-            self.steering
-                .steer(address, port, Steered::Engine, on)
+            self.steer(address, port, Steered::Engine)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS))?;
         }
         Ok(())
@@ -400,9 +376,7 @@ impl<S: Steer> Network for KernelNetwork<S> {
         self.steering.end_responding();
     }
 
-    fn divert(&mut self, program: Option<(u32, BorrowedFd<'_>)>) -> std::io::Result<()> {
-        let named = program.map(|(index, program)| Ok((self.ours(index)?, program)));
-        let program = named.transpose().map_err(|error: std::io::Error| error)?;
+    fn divert(&mut self, program: Option<(NicId, BorrowedFd<'_>)>) -> std::io::Result<()> {
         self.steering.divert(program)
     }
 

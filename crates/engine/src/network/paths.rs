@@ -314,12 +314,10 @@ impl Paths {
 
     /// The interface by which frames along a path leave; the first of all if none do.
     pub fn nic(&self, path: PathId) -> NicId {
-        let course = &self.paths[path.index()].course;
-        let neighbour = course
-            .neighbour
-            .map(|number| self.neighbours.address(number));
-        let station = course.station.map(|station| station.nic);
-        neighbour.map(|at| at.nic).or(station).unwrap_or_default()
+        let station = self.paths[path.index()].course.station;
+        let by_station = station.map(|station| station.nic);
+        let by_hop = self.next_hop(path).map(|hop| hop.nic);
+        by_hop.or(by_station).unwrap_or_default()
     }
 
     /// Acknowledgements arrive through this path: its next hop is there.

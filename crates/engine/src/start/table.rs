@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use netdev::steering::{Endpoint, STALE, Share, Steering, SteeringError, Watch};
+use netdev::steering::{Counts, Endpoint, STALE, Share, Steering, SteeringError, Watch};
 
 use crate::exchange::WorkerId;
 use crate::network::{NicId, Shared, Steer, Steered};
@@ -116,11 +116,11 @@ impl Table {
     ) -> io::Result<()> {
         let mut done = Err(SteeringError::NotSteered(endpoint));
         for steering in &mut self.steerings {
-            match (what(steering), &done) {
-                (Err(SteeringError::NotSteered(_)), _) => {}
-                (Ok(()), Err(SteeringError::NotSteered(_))) => done = Ok(()),
-                (Ok(()), _) => {}
-                (Err(error), _) => done = Err(error),
+            match what(steering) {
+                Err(SteeringError::NotSteered(_)) => {}
+                // What went wrong with another one is not forgotten.
+                Ok(()) if !matches!(done, Err(SteeringError::NotSteered(_))) => {}
+                result => done = result,
             }
         }
         done.map_err(io::Error::other)
@@ -268,23 +268,18 @@ impl Steer for SteeringTable {
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
-        let mut all: Vec<(&'static str, u64)> = Vec::new();
+        let mut all = Counts::default();
         for steering in &self.table().steerings {
-            let counts = match steering.counts() {
-                Ok(counts) => counts,
+            match steering.counts() {
+                Ok(counts) => all += counts,
                 Err(error) => {
                     tracing::warn!(%error, "the steering's counts cannot be read");
                     return Vec::new();
                 }
-            };
-            for (place, (reason, count)) in counts.iter().enumerate() {
-                match all.get_mut(place) {
-                    Some((_, sum)) => *sum += count,
-                    None => all.push((reason.name(), count)),
-                }
             }
         }
-        all
+        let named = all.iter().map(|(reason, count)| (reason.name(), count));
+        named.collect()
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::AddAssign;
 
 /// The name of the program in its object.
 pub(super) const PROGRAM: &str = "steer";
@@ -330,6 +331,14 @@ impl Counts {
         Self(std::array::from_fn(|index| {
             self.0[index].wrapping_sub(earlier.0[index])
         }))
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        for (sum, more) in self.0.iter_mut().zip(more.0) {
+            *sum += more;
+        }
     }
 }
 

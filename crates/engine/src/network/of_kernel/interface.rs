@@ -133,7 +133,8 @@ impl OfInterface {
     fn answered(&mut self, answer: Answer, each: &mut dyn FnMut(NetworkChange)) -> bool {
         match answer {
             Answer::Neighbour(change, as_of) => {
-                let neighbour = self.on_link(change.address);
+                let (nic, address) = (self.nic, change.address);
+                let neighbour = OnLink { nic, address };
                 each(NetworkChange::Answer(neighbour, change.knowledge, as_of));
             }
             Answer::Queues(count) => {
@@ -162,11 +163,6 @@ impl OfInterface {
         each(NetworkChange::Link(self.nic, state));
         // The kernel says nothing of the IPv4 routes that go with a link.
         each(NetworkChange::Routes);
-    }
-
-    fn on_link(&self, address: IpAddr) -> OnLink<IpAddr> {
-        let nic = self.nic;
-        OnLink { nic, address }
     }
 
     /// Asks what is known of a neighbour on its link.

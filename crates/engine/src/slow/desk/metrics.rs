@@ -117,7 +117,7 @@ impl Desk {
     fn metrics(&self, of: &Snapshot) -> Vec<Metric> {
         let chains = self.netfilter_chains().len() as u64;
         let names = &self.facts.interface;
-        let mut all = metrics(of, names, (&self.counters, chains), self.rights.as_ref());
+        let mut all = metrics(of, names, &self.counters, chains, self.rights.as_ref());
         let placed: Vec<_> = self.all_placed().take(LISTENERS).collect();
         all.extend(of_placed(&placed));
         all.extend(of_readers(self.readers));
@@ -186,7 +186,8 @@ fn of_readers(readers: Readers) -> Vec<Metric> {
 fn metrics(
     of: &Snapshot,
     names: &Interfaces,
-    (refused, chains): (&Counters, u64),
+    refused: &Counters,
+    chains: u64,
     rights: Option<&Rights>,
 ) -> Vec<Metric> {
     let mut metrics = Metrics::default();

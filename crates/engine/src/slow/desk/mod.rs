@@ -83,7 +83,7 @@ pub struct Facts {
     pub name: String,
     /// The names of the interfaces that it works on.
     pub interface: Interfaces,
-    /// The indices of those.
+    /// The indices of those, in the same order.
     pub indices: Vec<u32>,
     /// The cookie of the network namespace that it is in.
     pub namespace: u64,

@@ -19,6 +19,7 @@ use super::{Desk, doorbells};
 use crate::capture::Capture;
 use crate::exchange::{Ask, ClientKey, Order, Page, ROWS, SessionKey, Snapshot};
 use crate::fast::session::Process;
+use crate::network::NicId;
 use crate::slow::control::{Issued, Pending, Proof, prove_bound, prove_listener};
 use crate::sockets::SocketFilter;
 use crate::stats::Drop;
@@ -436,13 +437,14 @@ impl Desk {
                 let Some(program) = fds.pop() else {
                     return refuse(Errno::INVAL, "send the program along");
                 };
-                if !self.facts.indices.contains(&interface) {
+                let mut indices = self.facts.indices.iter();
+                let Some(place) = indices.position(|index| *index == interface) else {
                     let own = &self.facts.interface;
                     return refuse(Errno::INVAL, format!("this engine works on {own}"));
-                }
+                };
                 let now = Some((shortened(name), id));
                 (
-                    Ask::Divert(Some((interface, program))),
+                    Ask::Divert(Some((NicId::at(place), program))),
                     Pending::Divert(now),
                 )
             }

@@ -5,7 +5,7 @@
 //! here, and the fast half is told what follows: a proof is good until it hears otherwise, and a port
 //! is mixed until it hears that the kernel has nothing there.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -78,7 +78,7 @@ pub(super) struct Followed {
     /// Mixed ports, and the last question of each worker about each.
     mixed: BTreeMap<(u16, WorkerId), u64>,
     /// Those of them that were not looked at yet, and when they are.
-    new: Vec<((u16, WorkerId), u64)>,
+    new: BTreeSet<(u16, WorkerId)>,
     new_at: Option<Instant>,
     /// When proofs are looked at next, and how long after the last time that is.
     proofs_at: Option<(Instant, Duration)>,
@@ -99,7 +99,7 @@ impl Followed {
             proofs: HashMap::new(),
             promised: false,
             mixed: BTreeMap::new(),
-            new: Vec::new(),
+            new: BTreeSet::new(),
             new_at: None,
             proofs_at: None,
             mixed_at: None,
@@ -146,7 +146,7 @@ impl Desk {
     /// about a millisecond, in which nobody is answered: so that is done a moment later.
     pub(super) fn mixed(&mut self, from: WorkerId, port: u16, question: u64) {
         self.followed.mixed.insert((port, from), question);
-        self.followed.new.push(((port, from), question));
+        self.followed.new.insert((port, from));
         let at = Instant::now() + AFTER_ANSWERS;
         self.followed.new_at.get_or_insert(at);
     }
@@ -154,10 +154,9 @@ impl Desk {
     /// Looks at the ports that were asked about since.
     pub(super) fn look_at_new_ports(&mut self) {
         self.followed.new_at = None;
-        for (of, question) in std::mem::take(&mut self.followed.new) {
-            // It may have been asked once more.
-            if self.followed.mixed.get(&of) == Some(&question) {
-                self.look_at_port(of, question);
+        for of in std::mem::take(&mut self.followed.new) {
+            if let Some(question) = self.followed.mixed.get(&of) {
+                self.look_at_port(of, *question);
             }
         }
         if !self.followed.mixed.is_empty() {
@@ -220,7 +219,7 @@ impl Desk {
         // Where no listener is left nobody needs to know.
         let Followed { mixed, proofs, .. } = &mut self.followed;
         mixed.retain(|(port, _), _| proofs.values().any(|proven| proven == port));
-        (self.followed.new, self.followed.new_at) = (Vec::new(), None);
+        (self.followed.new, self.followed.new_at) = (BTreeSet::new(), None);
         let questions: Vec<_> = self.followed.mixed.iter().map(|(p, q)| (*p, *q)).collect();
         for (of, question) in questions {
             self.look_at_port(of, question);
