@@ -21,11 +21,16 @@ pub const OWNER: &[u8] = b"outboard";
 /// That it is this which it says.
 pub const KIND: u32 = 1;
 
-/// Of what the library in this file says that it is made. `None`: it does not say, so it is not of this build.
+/// Whether the library in this file is of this build. One that does not say is not.
 ///
 /// # Errors
 /// The file cannot be opened or read.
-pub fn made_of(path: &Path) -> io::Result<Option<String>> {
+pub fn is_of_this_build(path: &Path) -> io::Result<bool> {
+    Ok(made_of(path)?.as_deref() == Some(MADE_OF))
+}
+
+/// Of what the library in this file says that it is made, if it does.
+fn made_of(path: &Path) -> io::Result<Option<String>> {
     let file = File::open(path)?;
     if !file.begin::<4>()?.starts_with(&elf::ELFMAG) {
         return Ok(None);

@@ -26,10 +26,6 @@ pub trait Watchable {
 
     /// Someone is told of it from now on, and looks once more after this.
     fn is_waited_for(&self) {}
-
-    /// A thread sleeps by the word of it alone, which wakes it for what it has asked for, and not for how much room,
-    /// until this is called; it looks once more after this.
-    fn is_slept_on(&self) {}
 }
 
 /// The readiness of one socket or listener, shared with the sets that watch it.

@@ -402,12 +402,11 @@ pub(crate) fn wait<T>(
     found
 }
 
-/// As [`wait`], for one who waits for news of one connection alone, whose attachment and place `at`
-/// tells if it has any: the engine wakes this thread and no other for it.
+/// As [`wait`], for one who waits for news of one connection alone: if that has an attachment and a place, the engine
+/// wakes this thread and no other for it.
 pub(crate) fn wait_at<T>(
     session: &Arc<SessionCore>,
-    one: &dyn Watchable,
-    at: impl Fn() -> Option<(Arc<Attachment>, u32)>,
+    one: &SocketCore,
     wants: Wants,
     limit: Option<Duration>,
     mut look: impl FnMut() -> Option<T>,
@@ -420,7 +419,8 @@ pub(crate) fn wait_at<T>(
     loop {
         let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
         // The first keeps watch, and what its connection's word says of room is left alone.
-        let Some((attachment, place)) = at().filter(|(attachment, _)| attachment.is_watched())
+        let place = one.place_to_park();
+        let Some((attachment, place)) = place.filter(|(attachment, _)| attachment.is_watched())
         else {
             return wait(session, Awaited::NewsOf(one), left, |_| look());
         };

@@ -130,14 +130,12 @@ impl Socket {
     /// `EINTR`: a signal was handled. `ETIMEDOUT`: the time is over.
     pub fn wait(&self, wanted: Readiness, limit: Option<Duration>) -> Result<Readiness, Errno> {
         let wanted = wanted | Readiness::ALWAYS;
-        let at = || self.core.place_to_park();
         let wants = if wanted.intersects(room::NEWS) {
             Wants::All
         } else {
             Wants::Urgent
         };
-        let core = &self.core;
-        crate::sleep::wait_at(&self.session, &**core, at, wants, limit, || {
+        crate::sleep::wait_at(&self.session, &self.core, wants, limit, || {
             let ready = self.readiness() & wanted;
             (!ready.is_empty()).then_some(ready)
         })

@@ -198,7 +198,7 @@ impl SocketCore {
         let block = state.send.room(want, &take);
         if block.is_some() {
             state.starved = Starved::NOT;
-            self.list_if_starved(state);
+            self.starves_no_more(state);
         }
         block
     }
@@ -211,16 +211,18 @@ impl SocketCore {
         let Some(link) = &state.link else {
             return;
         };
-        let was_listed = std::mem::replace(&mut state.listed_as_starved, true);
         let is_helpless = state.starved.is_helpless();
-        if link.attachment.starve(self, is_helpless, was_listed) {
+        let before = state.listed_as_helpless.replace(is_helpless);
+        if before != Some(is_helpless)
+            && link.attachment.starve(self, is_helpless, before.is_some())
+        {
             self.nudges.nudge_all();
         }
     }
 
     /// It is not to be told any more.
     pub(super) fn starves_no_more(&self, state: &mut State) {
-        if std::mem::take(&mut state.listed_as_starved)
+        if state.listed_as_helpless.take().is_some()
             && let Some(link) = &state.link
         {
             link.attachment.starves_no_more(self);

@@ -243,7 +243,7 @@ impl SocketCore {
         state.alone_since = NEVER_ALONE;
         state.asked = None;
         state.starved = Starved::NOT;
-        state.listed_as_starved = false;
+        state.listed_as_helpless = None;
         state.owes_announcement = false;
         if state.closed || !state.accepted {
             state.link = None;

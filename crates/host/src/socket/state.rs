@@ -137,8 +137,8 @@ pub(super) struct State {
     pub(super) passed: Passed,
     /// The last send found no memory or no room in the ring.
     pub(super) starved: Starved,
-    /// It stands in the attachment's list of those to be told when there is memory or room.
-    pub(super) listed_as_starved: bool,
+    /// It stands in the attachment's list of those to be told when there is memory or room: as helpless, or not.
+    pub(super) listed_as_helpless: Option<bool>,
     /// It stands in the attachment's list of those whose reading must be announced.
     pub(super) owes_announcement: bool,
     /// Something other than an error waits in the error queue that whoever stands in for the kernel
@@ -180,7 +180,7 @@ impl State {
             alone_since: 0,
             passed: Passed::default(),
             starved: Starved::NOT,
-            listed_as_starved: false,
+            listed_as_helpless: None,
             owes_announcement: false,
             notices: false,
             marks: None,
@@ -270,7 +270,7 @@ impl SocketCore {
     }
 
     /// Where a thread that waits for it alone sleeps, if it is open.
-    pub(super) fn place_to_park(&self) -> Option<(Arc<Attachment>, u32)> {
+    pub(crate) fn place_to_park(&self) -> Option<(Arc<Attachment>, u32)> {
         let state = lock(&self.state);
         let link = state.link.as_ref()?;
         // The answer to who reads is for those who sleep by a bell.
@@ -456,8 +456,12 @@ impl Watchable for SocketCore {
             attachment.park_for_all(place);
         }
     }
+}
 
-    fn is_slept_on(&self) {
+impl SocketCore {
+    /// A thread sleeps by the word of it alone, which wakes it for what it has asked for, and not for how much room,
+    /// until this is called; it looks once more after this.
+    pub(crate) fn is_slept_on(&self) {
         let state = lock(&self.state);
         self.tell_who_waits(&state, state.readiness());
     }

@@ -29,6 +29,14 @@ fn told_by_the_outer(outer: c_int, inner: c_int) -> (u64, u64) {
     (0, 0)
 }
 
+/// Notes both.
+fn note_what_is_told(stage: &mut Stage<'_>, outer: c_int, inner: c_int) {
+    let found = told_by_the_outer(outer, inner);
+    stage
+        .transcript
+        .note(format_args!("outer and inner {found:?}"));
+}
+
 /// A set in which the connection is, and one that watches it so: the inner and the outer one.
 fn one_in_another(stage: &mut Stage<'_>, fd: c_int, watched: c_int) -> (c_int, c_int) {
     let (inner, outer) = (set(stage.transcript), set(stage.transcript));
@@ -55,10 +63,7 @@ pub fn nested(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.poll(outer, libc::POLLIN, 0);
     stage.transcript.poll(inner, libc::POLLIN, 0);
     stage.agent.tell("send x");
-    let found = told_by_the_outer(outer, inner);
-    stage
-        .transcript
-        .note(format_args!("outer and inner {found:?}"));
+    note_what_is_told(stage, outer, inner);
     stage.transcript.poll(inner, libc::POLLIN, 0);
     stage.transcript.recv(fd, 10, 0);
     wait(stage.transcript, outer, 0);
@@ -72,10 +77,7 @@ pub fn nested_by_edges(stage: &mut Stage<'_>, fd: c_int) {
     let (inner, outer) = one_in_another(stage, fd, libc::EPOLLIN | libc::EPOLLET);
     for _ in 0..12 {
         stage.agent.tell("send x");
-        let found = told_by_the_outer(outer, inner);
-        stage
-            .transcript
-            .note(format_args!("outer and inner {found:?}"));
+        note_what_is_told(stage, outer, inner);
         stage.transcript.recv(fd, 10, 0);
     }
     stage.transcript.close(inner);
@@ -93,10 +95,7 @@ pub fn nested_after_it_came(stage: &mut Stage<'_>, fd: c_int) {
     stage.transcript.poll(fd, libc::POLLIN, HANG);
     for (number, operation) in [(2, add), (3, again), (4, again)] {
         change(stage.transcript, outer, operation, inner, edge, number);
-        let found = told_by_the_outer(outer, inner);
-        stage
-            .transcript
-            .note(format_args!("outer and inner {found:?}"));
+        note_what_is_told(stage, outer, inner);
     }
     stage.transcript.recv(fd, 10, 0);
     stage.transcript.close(inner);

@@ -233,9 +233,10 @@ impl Sleep {
 
     /// As [`settle`](Self::settle), where nobody may have rung: takes in what there is, and only rings.
     pub fn look_in(&self, any_ready: impl Fn() -> bool) {
-        let mut state = lock(&self.state);
-        let Some(number) = state.always else { return };
-        if self.renew(&mut state).is_err() || state.sleeper.limit().is_none() {
+        let Some((mut state, number)) = self.shown() else {
+            return;
+        };
+        if state.sleeper.limit().is_none() {
             return;
         }
         state.sleeper.arm();
@@ -250,14 +251,20 @@ impl Sleep {
     /// The set was just put inside another, or is watched there in another way: what there is to report already is an
     /// event there, as it is to the kernel.
     pub fn show(&self, any_ready: impl Fn() -> bool) {
-        let mut state = lock(&self.state);
-        if state.always.is_some()
-            && self.renew(&mut state).is_ok()
+        if let Some((mut state, _)) = self.shown()
             && any_ready()
             && !state.is_rung()
         {
             state.ring();
         }
+    }
+
+    /// The state, and the set's number, if that tells of it.
+    fn shown(&self) -> Option<(MutexGuard<'_, State>, c_int)> {
+        let mut state = lock(&self.state);
+        let number = state.always?;
+        self.renew(&mut state).ok()?;
+        Some((state, number))
     }
 
     /// The set's own number has just begun to tell of it. If nobody rings, who sleeps by it comes out, and sleeps no
@@ -272,11 +279,9 @@ impl Sleep {
     /// Rings where there is something to report, and silences the bell where there is nothing, if the set's number
     /// tells of it.
     pub fn settle(&self, kin: &Kin, any_ready: impl Fn() -> bool) {
-        let mut state = lock(&self.state);
-        let Some(number) = state.always else { return };
-        if self.renew(&mut state).is_err() {
+        let Some((mut state, number)) = self.shown() else {
             return;
-        }
+        };
         match (any_ready(), state.is_rung()) {
             (true, false) => state.ring(),
             (false, true) => {
