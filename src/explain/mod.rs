@@ -65,18 +65,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Reply::Explained(explanations) => explanations,
             other => return Err(out_of_place(&other)),
         };
-        let interposed = processes::is_interposed(pid);
+        let interposer = processes::interposer(pid);
         // What a process said of the program that it was about to become holds for that one.
-        explanations.retain(|one| one.kind != Explanation::EXECUTED || !interposed);
+        explanations.retain(|one| one.kind != Explanation::EXECUTED || interposer.is_none());
         let told = explanations
             .iter()
             .any(|one| one.kind == Explanation::EXECUTED);
         let own = rows.iter().filter(|row| row.pid == Some(pid));
         explained.push(Explained {
-            not_interposed: (!interposed && !told)
+            not_interposed: (interposer.is_none() && !told)
                 .then(|| not_interposed(pid))
                 .flatten(),
-            interposer: processes::has_another_interposer(pid).then_some(ANOTHER),
+            interposer: interposer
+                .filter(|it| it.is_of_another_build(pid))
+                .map(|_| ANOTHER),
             explanations,
             sockets: own.cloned().collect(),
             process,

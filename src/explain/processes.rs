@@ -1,7 +1,7 @@
 //! The processes of this machine, as far as /proc tells.
 
 use crate::run::library::NAME;
-use enterable::made::{MADE_OF, made_of};
+use enterable::made::is_of_this_build;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -83,28 +83,17 @@ fn program(pid: u32) -> Option<String> {
     Some(target.file_name()?.to_str()?.to_owned())
 }
 
-/// Whether the interposer is in a process.
-pub fn is_interposed(pid: u32) -> bool {
-    interposer(pid).is_some()
-}
-
-/// Whether one of another build than this program's is in it, as far as that can be told.
-pub fn has_another_interposer(pid: u32) -> bool {
-    let mapped = interposer(pid);
-    let says = mapped.map(|mapped| mapped.file(pid).and_then(|file| made_of(&file)));
-    matches!(says, Some(Ok(says)) if says.as_deref() != Some(MADE_OF))
-}
-
 /// Where the interposer is in a process's list of mappings (proc_pid_maps(5)).
 #[derive(Debug, PartialEq, Eq)]
-struct Mapped {
+pub struct Mapped {
     /// From where to where, as it stands there.
     range: String,
     /// Its file, as the process sees it.
     path: String,
 }
 
-fn interposer(pid: u32) -> Option<Mapped> {
+/// Where it is, if it is in this process.
+pub fn interposer(pid: u32) -> Option<Mapped> {
     let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
     mapped(&String::from_utf8_lossy(&maps))
 }
@@ -118,6 +107,12 @@ fn mapped(maps: &str) -> Option<Mapped> {
 }
 
 impl Mapped {
+    /// Whether it is of another build than this program, as far as that can be told.
+    pub fn is_of_another_build(&self, pid: u32) -> bool {
+        let is_ours = self.file(pid).and_then(|file| is_of_this_build(&file));
+        is_ours.is_ok_and(|is_ours| !is_ours)
+    }
+
     /// A path to the file that is mapped, which may have been replaced since: there may be another of its name.
     fn file(&self, pid: u32) -> io::Result<PathBuf> {
         let process = Path::new("/proc").join(pid.to_string());

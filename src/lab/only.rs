@@ -1,6 +1,5 @@
 //! Parts of an experiment: the levels and subjects that are asked for.
 
-use ::lab::experiment::declaration::Level;
 use ::lab::experiment::{Experiment, order};
 use anyhow::{Result, bail};
 
@@ -47,35 +46,36 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
     // Of a level that none of them has there is nothing to tell, either.
     let subjects = &experiment.subjects;
     for axis in &mut experiment.axes {
-        let is_had = |level: &Level| subjects.iter().any(|one| !level.without.contains(one));
-        axis.levels.retain(is_had);
+        axis.levels.retain(|level| level.is_had_by(subjects));
     }
     let left_out = &mut experiment.left_out;
     left_out.retain(|left_out| asked(&left_out.axis, &left_out.name));
-    let axes = &experiment.axes;
-    let is_there = |(name, level): &(String, String)| {
-        let mut levels = axes.iter().filter(|axis| axis.name == *name);
-        levels.any(|axis| axis.levels.iter().any(|known| known.name == *level))
-    };
-    let findings = &mut experiment.findings;
-    findings.retain(|finding| finding.at.iter().all(is_there));
+    // Of what is about levels, subjects and measures each is kept with which the rest makes no mistake.
     let bare = Experiment {
+        findings: Vec::new(),
         claims: Vec::new(),
         pictures: Vec::new(),
         ..experiment.clone()
     };
-    let fits = |claims, pictures| {
-        let alone = Experiment {
-            claims,
-            pictures,
+    let fits = |part: Experiment| part.mistakes().is_empty();
+    experiment.findings.retain(|one| {
+        fits(Experiment {
+            findings: vec![one.clone()],
             ..bare.clone()
-        };
-        alone.mistakes().is_empty()
-    };
-    let claims = &mut experiment.claims;
-    claims.retain(|claim| fits(vec![claim.clone()], Vec::new()));
-    let pictures = &mut experiment.pictures;
-    pictures.retain(|picture| fits(Vec::new(), vec![picture.clone()]));
+        })
+    });
+    experiment.claims.retain(|one| {
+        fits(Experiment {
+            claims: vec![one.clone()],
+            ..bare.clone()
+        })
+    });
+    experiment.pictures.retain(|one| {
+        fits(Experiment {
+            pictures: vec![one.clone()],
+            ..bare.clone()
+        })
+    });
     Ok(())
 }
 

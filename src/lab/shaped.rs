@@ -335,10 +335,9 @@ fn go(
         kept: directory.path().to_owned(),
         subjects: directory.header().experiment.subjects.clone(),
     };
-    let library = catalogue::is_with_library(entry).then(crate::run::library::find);
-    let wrong = match library {
-        Some(Ok(library)) => crate::run::library::of_another_build(&library)?,
-        _ => None,
+    let wrong = match catalogue::is_with_library(entry) {
+        true => crate::run::library::wrong()?,
+        false => None,
     };
     let mut watch = Watch::new(entry.name, place);
     watch.say("starting what is measured");

@@ -183,7 +183,7 @@ impl Args {
             } else {
                 "--sockets"
             };
-            for (given, name, why) in [
+            let refused = [
                 (
                     self.keep_alive.is_some_and(|per| per != 1),
                     "-k other than 1",
@@ -224,11 +224,8 @@ impl Args {
                     "its sockets wait for their answers until the end, which --grace TIME puts off",
                 ),
                 (self.retry.is_some(), "--retry", "the kernel sends again"),
-            ] {
-                if given {
-                    bail!("{name} does not go with {with}: {why}");
-                }
-            }
+            ];
+            refuse_with(with, &refused)?;
         }
         if self.search && (self.requests.is_some() || self.duration.is_some()) {
             bail!("--search tries each rate for --trial TIME: leave out -n and -d");
@@ -251,17 +248,13 @@ impl Args {
             "people ask when they have had their answer and read it",
             "people ask without end: -d TIME says for how long",
         );
-        for (given, name, why) in [
+        let refused = [
             (self.rate.is_some(), "-R", asks),
             (self.conn_rate.is_some(), "--conn-rate", asks),
             (self.search, "--search", asks),
             (self.requests.is_some(), "-n", ends),
-        ] {
-            if given {
-                bail!("{name} does not go with --users: {why}");
-            }
-        }
-        Ok(())
+        ];
+        refuse_with("--users", &refused)
     }
 
     /// Whether it is by sockets of the kernel's.
@@ -335,6 +328,14 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
     match (first.parse(), last.parse()) {
         (Ok(first), Ok(last)) if first >= 1 && first <= last => Ok((first, last)),
         _ => Err("write ports as 10240-65535".into()),
+    }
+}
+
+/// Refuses the first of these that is given, beside what it does not go with.
+fn refuse_with(with: &str, options: &[(bool, &str, &str)]) -> Result<()> {
+    match options.iter().find(|(given, ..)| *given) {
+        Some((_, name, why)) => bail!("{name} does not go with {with}: {why}"),
+        None => Ok(()),
     }
 }
 

@@ -84,8 +84,6 @@ pub struct Details {
     pub connect: Histogram<u64>,
     /// Bytes of the ledger.
     pub memory: usize,
-    /// The key: with it, the run can be repeated.
-    pub seed: u64,
 }
 
 /// The whole.
@@ -103,17 +101,10 @@ pub struct Outcome {
     pub seconds: Vec<Second>,
     /// What the stateless client knows.
     pub details: Option<Details>,
-    /// The people who asked, if it was people.
-    pub users: Option<Users>,
-}
-
-/// People who ask.
-#[derive(Debug, Clone, Copy)]
-pub struct Users {
-    /// How many.
-    pub count: usize,
-    /// What they do is drawn from this: with it, the run can be repeated.
-    pub seed: u64,
+    /// How many people asked, if it was people.
+    pub users: Option<usize>,
+    /// With this the run can be repeated, if it can be.
+    pub seed: Option<u64>,
 }
 
 impl Outcome {

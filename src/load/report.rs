@@ -39,12 +39,12 @@ fn summary(text: &mut String, outcome: &Outcome, whole: bool) -> std::fmt::Resul
         short(reached.bytes as f64 * 8.0 / seconds),
         reached.errors
     )?;
-    if let Some(users) = &outcome.users {
-        let every = users.count as f64 * seconds / (reached.requests as f64).max(1.0);
+    if let Some(users) = outcome.users {
+        let every = users as f64 * seconds / (reached.requests as f64).max(1.0);
         writeln!(
             text,
             "{} users, who had an answer every {} on average",
-            users.count,
+            users,
             time(every * 1e6)
         )?;
     }
@@ -81,8 +81,7 @@ fn summary(text: &mut String, outcome: &Outcome, whole: bool) -> std::fmt::Resul
         steps(text, details)?;
         path(text, details)?;
     }
-    let seed = outcome.details.as_ref().map(|details| details.seed);
-    if let Some(seed) = seed.or(outcome.users.map(|users| users.seed)) {
+    if let Some(seed) = outcome.seed {
         writeln!(text, "Seed {seed} (repeat with --seed)")?;
     }
     Ok(())
@@ -291,7 +290,6 @@ pub fn json(outcome: &Outcome, sides: Option<&Between>) -> Value {
         object.insert("device".into(), map(&mut details.device.iter()));
         object.insert("connect".into(), quantiles(&details.connect));
         object.insert("ledger_bytes".into(), details.memory.into());
-        object.insert("seed".into(), details.seed.into());
         let kinds: Vec<_> = details.path.handshakes().iter().map(handshake).collect();
         object.insert(
             "path".into(),
@@ -301,9 +299,11 @@ pub fn json(outcome: &Outcome, sides: Option<&Between>) -> Value {
             }),
         );
     }
-    if let (Some(users), Some(object)) = (&outcome.users, value.as_object_mut()) {
-        object.insert("users".into(), users.count.into());
-        object.insert("seed".into(), users.seed.into());
+    if let (Some(users), Some(object)) = (outcome.users, value.as_object_mut()) {
+        object.insert("users".into(), users.into());
+    }
+    if let (Some(seed), Some(object)) = (outcome.seed, value.as_object_mut()) {
+        object.insert("seed".into(), seed.into());
     }
     if let (Some(sides), Some(object)) = (sides, value.as_object_mut()) {
         object.insert("between".into(), sides.json());

@@ -145,6 +145,7 @@ mod tests {
             seconds: Vec::new(),
             details: None,
             users: None,
+            seed: None,
         };
         assert!(is_carried(&outcome(true, 10_000, 30_000, 0), 1_000.0));
         // Half of the connections have more requests than there were to be connections.

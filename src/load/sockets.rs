@@ -46,9 +46,8 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
     };
     let asked = asked(&requests, close, args.requests);
     let mut clock = Clock::new();
-    let mut latency = histogram();
     let outcome = load.run_asking(&asked, Duration::from_secs(1), |so_far| {
-        latency = in_microseconds(so_far);
+        let latency = in_microseconds(so_far);
         clock.tick(reached(so_far, close, connections), &latency, progress);
     })?;
     let mut progress_at_end = ended(&outcome, close, connections);
@@ -67,6 +66,7 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
         seconds: clock.seconds,
         details: None,
         users: None,
+        seed: None,
     })
 }
 

@@ -50,7 +50,6 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
     let Target::Network(way) = &job.target else {
         bail!("there is no interface to the server");
     };
-    let args = job.args;
     let (config, plan) = describe(job, way, rate)?;
     let sources = config.sources.clone();
     let seed = config.key;
@@ -89,9 +88,7 @@ pub fn run(job: &Job<'_>, rate: Option<f64>, progress: &mut Progress) -> Result<
     let runner = Runner::new(device, client, frames, plan, now());
     drive(runner, &addressing, &stop, progress).map(|mut outcome| {
         outcome.of_connections = of_connections;
-        if let Some(details) = &mut outcome.details {
-            details.seed = args.seed.unwrap_or(seed);
-        }
+        outcome.seed = Some(seed);
         outcome
     })
 }
@@ -155,9 +152,9 @@ fn drive(
             device,
             connect: client.connect_latency().clone(),
             memory: client.ledger_memory(),
-            seed: 0,
         }),
         users: None,
+        seed: None,
     })
 }
 

@@ -4,13 +4,12 @@ use anyhow::{Result, bail};
 use lab::load::users::Users;
 use lab::workload::surge::Popularity;
 use lab::workload::users::User;
-use stateless::client::histogram;
 use stateless::client::request::Requests;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::job::Job;
-use super::outcome::{Outcome, Reached, Users as People};
+use super::outcome::{Outcome, Reached};
 use super::progress::{Clock, Progress};
 use super::sockets::{ended, in_microseconds, reached};
 
@@ -42,9 +41,8 @@ pub fn run(job: &Job<'_>, count: usize, progress: &mut Progress) -> Result<Outco
         grace: args.grace,
     };
     let mut clock = Clock::new();
-    let mut latency = histogram();
     let outcome = load.run_watched(users, Duration::from_secs(1), &mut |so_far| {
-        latency = in_microseconds(so_far);
+        let latency = in_microseconds(so_far);
         clock.tick(reached(so_far, true, connections), &latency, progress);
     })?;
     if outcome.due == 0 {
@@ -67,7 +65,8 @@ pub fn run(job: &Job<'_>, count: usize, progress: &mut Progress) -> Result<Outco
         latency,
         seconds: clock.seconds,
         details: None,
-        users: Some(People { count, seed }),
+        users: Some(count),
+        seed: Some(seed),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use enterable::made::{MADE_OF, made_of};
+use enterable::made::is_of_this_build;
 use lab::outboard::{ANY_BUILD, is_any_wanted};
 
 /// Its file.
@@ -49,24 +49,29 @@ pub fn find() -> Result<PathBuf> {
 /// It cannot be read.
 pub fn of_another_build(library: &Path) -> Result<Option<String>> {
     let shown = library.display();
-    let made_of = made_of(library).with_context(|| format!("cannot read {shown}"))?;
-    Ok((made_of.as_deref() != Some(MADE_OF)).then(|| {
+    let is_ours = is_of_this_build(library).with_context(|| format!("cannot read {shown}"))?;
+    Ok((!is_ours).then(|| {
         let is_named = std::env::var_os("OUTBOARD_PRELOAD").is_some();
         let about = if is_named { NAMED } else { REMEDY };
         format!("{shown} is of another build than this program, older or newer: {about}")
     }))
 }
 
+/// What is wrong with the one that there is, if it is of another build. Of none, whoever needs it says so.
+///
+/// # Errors
+/// It cannot be read.
+pub fn wrong() -> Result<Option<String>> {
+    find().map_or(Ok(None), |library| of_another_build(&library))
+}
+
 /// Refuses to measure with a library of another build: what it does would be taken for what this one does. Who wants that
-/// says so, and is told what is wrong. That there is none, whoever needs it says.
+/// says so, and is told what is wrong.
 ///
 /// # Errors
 /// It is of another build, or cannot be read.
 pub fn check() -> Result<()> {
-    let library = find().ok();
-    let wrong = library.map(|library| of_another_build(&library));
-    let wrong = wrong.transpose()?.flatten();
-    if let Some(wrong) = wrong {
+    if let Some(wrong) = wrong()? {
         if !is_any_wanted() {
             bail!("{wrong}; {ANY_BUILD}=1 goes on with it nevertheless");
         }

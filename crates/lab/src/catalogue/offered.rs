@@ -168,7 +168,16 @@ pub fn measure_with(
     rate: f64,
     window: Duration,
 ) -> Result<Sample> {
-    let load = Load {
+    let load = load(rate, window);
+    let (outcome, cost) = bed.account_closing(servers, |closed| {
+        bed.on_client(|| load.run_closing(asked, closed))
+    })?;
+    Ok(sample(&outcome, &cost))
+}
+
+/// A connection for each request, at a rate.
+pub fn load(rate: f64, window: Duration) -> Load {
+    Load {
         server: Nginx::address(),
         path: String::new(),
         close: true,
@@ -176,11 +185,7 @@ pub fn measure_with(
         rate,
         duration: window,
         grace: GRACE,
-    };
-    let (outcome, cost) = bed.account_closing(servers, |closed| {
-        bed.on_client(|| load.run_closing(asked, closed))
-    })?;
-    Ok(sample(&outcome, &cost))
+    }
 }
 
 /// What came of it.

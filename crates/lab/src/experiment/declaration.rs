@@ -117,6 +117,15 @@ pub struct Level {
     pub without: Vec<String>,
 }
 
+impl Level {
+    /// Whether any of these subjects has it.
+    pub fn is_had_by(&self, subjects: &[String]) -> bool {
+        subjects
+            .iter()
+            .any(|subject| !self.without.contains(subject))
+    }
+}
+
 /// A quantity that is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
@@ -340,10 +349,9 @@ impl Experiment {
         for axis in &self.axes {
             need(!axis.levels.is_empty(), format!("nothing in {}", axis.name));
         }
-        let levels = self.axes.iter().flat_map(|axis| &axis.levels);
-        let all_without = |level: &Level| self.subjects.iter().all(|s| level.without.contains(s));
-        for level in levels.filter(|level| !self.subjects.is_empty() && all_without(level)) {
-            need(false, format!("no subject has {}", level.name));
+        for level in self.axes.iter().flat_map(|axis| &axis.levels) {
+            let is_had = self.subjects.is_empty() || level.is_had_by(&self.subjects);
+            need(is_had, format!("no subject has {}", level.name));
         }
         for moment in self.pictures.iter().flat_map(|p| &p.moments) {
             let known = self.measure(moment).is_some();

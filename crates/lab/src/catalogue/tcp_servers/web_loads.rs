@@ -2,15 +2,13 @@
 //! `serve` so.
 
 use super::super::bed::ROLES;
-use super::super::offered::{self, CONNECTIONS, GRACE, LOAD, REPLIES};
+use super::super::offered::{self, CONNECTIONS, LOAD};
 use super::super::{Entry, Extent, Setup};
 use super::web_sends::{PIECES, SENDS, SIZE, piece, places};
 use super::web_server::{Beds, EAGER, KERNEL, PULL, PUSH, SETUP, SUBJECTS, VARIANTS};
-use super::{REGISTERED, SYNCHRONOUS_REGISTERED, cited};
+use super::{REGISTERED, SYNCHRONOUS_REGISTERED};
 use crate::experiment::declaration::{Axis, Bound, Claim};
 use crate::experiment::{At, Bench, Experiment, Sample};
-use crate::load::Load;
-use crate::nginx::Nginx;
 use crate::world::World;
 use anyhow::Result;
 
@@ -46,16 +44,9 @@ fn declare(extent: Extent) -> Experiment {
         false => offered::loads(extent),
     };
     let claim = |says: &str, figure: &str, sends: &str, subject: &str, ratio| Claim {
-        says: says.into(),
-        citation: cited(&format!("figure {figure}")),
-        measure: REPLIES.into(),
         subject: subject.into(),
         to: KERNEL.into(),
-        at: vec![
-            (SENDS.into(), sends.into()),
-            (LOAD.into(), offered::full().to_string()),
-        ],
-        ratio,
+        ..offered::claim(says, figure, &[(SENDS, sends)], ratio)
     };
     let mut claims = vec![claim(
         "In sends of 16 KB that nobody waits for, with set-up, a full server answers 30 % more",
@@ -120,16 +111,11 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Loads {
-    setup: Setup,
-    beds: Beds,
-}
+struct Loads(Beds);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    Ok(Box::new(Loads {
-        setup: setup.clone(),
-        beds: Beds::new(setup, &[SIZE], World::new, places)?,
-    }))
+    let beds = Beds::new(setup, &[SIZE], World::new, places)?;
+    Ok(Box::new(Loads(beds)))
 }
 
 impl Bench for Loads {
@@ -137,18 +123,8 @@ impl Bench for Loads {
         let (place, further) = piece(at.word(SENDS)?)?;
         let size = SIZE.to_string();
         let further = ["--piece", &further];
-        let server = self
-            .beds
-            .start(&self.setup, at.subject, &size, place, &further)?;
-        let load = Load {
-            server: Nginx::address(),
-            path: String::new(),
-            close: true,
-            connections: CONNECTIONS,
-            rate: at.number(LOAD)?,
-            duration: at.window,
-            grace: GRACE,
-        };
+        let server = self.0.start(at.subject, &size, place, &further)?;
+        let load = offered::load(at.number(LOAD)?, at.window);
         let asked = server.asked(SIZE, true);
         let (outcome, cost) = server.account_closing(|closed| {
             let asking = || load.run_closing(&asked, closed);

@@ -143,7 +143,6 @@ fn declare(extent: Extent) -> Experiment {
 }
 
 struct Sends {
-    setup: Setup,
     /// On the fast link, and on the slow one.
     beds: [Beds; 2],
     // After the engines that use them.
@@ -162,7 +161,6 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
         Beds::new(setup, &[SIZE], slow, places)?,
     ];
     Ok(Box::new(Sends {
-        setup: setup.clone(),
         beds,
         _wires: wires,
     }))
@@ -189,7 +187,7 @@ impl Bench for Sends {
         let (path, piece) = piece(at.word(SENDS)?)?;
         let beds = &self.beds[usize::from(is_slow)];
         let size = SIZE.to_string();
-        let server = beds.start(&self.setup, at.subject, &size, path, &["--piece", &piece])?;
+        let server = beds.start(at.subject, &size, path, &["--piece", &piece])?;
         let connections = if is_slow { FEW } else { CONNECTIONS };
         let saturate = || server.saturate(SIZE, connections, true, at.window);
         let (throughput, cost) = server.account(saturate)?;

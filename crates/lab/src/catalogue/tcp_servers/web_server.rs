@@ -74,6 +74,7 @@ pub fn count(size: usize) -> usize {
 
 /// Both stacks with nginx on them, and both without a server, as far as they are asked for.
 pub struct Beds {
+    setup: Setup,
     nginx: Each<Bed>,
     /// By stacks.
     bare: Each<Bed>,
@@ -125,13 +126,17 @@ impl Beds {
         let site = served.context("no site")?;
         let told = place(&site) + &further(&site);
         let nginx = nginx.map(|bed| bed.serving(|_| Ok(Lines::from(told.clone()))))?;
-        Ok(Self { nginx, bare, site })
+        Ok(Self {
+            setup: setup.clone(),
+            nginx,
+            bare,
+            site,
+        })
     }
 
     /// A subject that serves the files of a size: nginx has them at `place`, and ours is told `further` options.
     pub fn start(
         &self,
-        setup: &Setup,
         name: &str,
         size: &str,
         place: &str,
@@ -147,7 +152,7 @@ impl Beds {
         }
         let bed = self.bare.get(stack(name))?;
         let (world, at) = (bed.world(), Nginx::address());
-        let mut server = subject(setup, bed, false)
+        let mut server = subject(&self.setup, bed, false)
             .args(["web", "--at", &at.to_string(), "--site"])
             .arg(self.site.join(size))
             .arg("--way")

@@ -175,18 +175,12 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-struct Variants {
-    setup: Setup,
-    beds: Beds,
-}
+struct Variants(Beds);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    Ok(Box::new(Variants {
-        setup: setup.clone(),
-        beds: Beds::new(setup, &SIZES.map(|(size, _)| size), World::new, |_| {
-            String::new()
-        })?,
-    }))
+    let sizes = SIZES.map(|(size, _)| size);
+    let beds = Beds::new(setup, &sizes, World::new, |_| String::new())?;
+    Ok(Box::new(Variants(beds)))
 }
 
 impl Bench for Variants {
@@ -195,9 +189,7 @@ impl Bench for Variants {
         let known = SIZES.iter().find(|(size, _)| size.to_string() == name);
         let (size, rates) = *known.with_context(|| format!("no files of {name}"))?;
         let place = format!("/{name}");
-        let server = self
-            .beds
-            .start(&self.setup, at.subject, name, &place, &[])?;
+        let server = self.0.start(at.subject, name, &place, &[])?;
         let saturate = || server.saturate(size, CONNECTIONS, close, at.window);
         let (throughput, cost) = server.account(saturate)?;
         let mut sample = Sample::default()
