@@ -2,52 +2,29 @@
 #![forbid(unsafe_code)]
 
 use lab::outboard::{Outboard, total};
+use lab::world::{SECOND_ADDRESSES, SECOND_INTERFACES};
 use lab::{Process, Side, World};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The second link, from the server's side to the client's.
-const BEHIND: [&str; 2] = ["server1", "client1"];
-const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 78, 0, 1), Ipv4Addr::new(10, 78, 0, 2)];
 const REQUESTS: usize = 10;
-
-fn ip(world: &World, side: Side, what: &str) {
-    let status = Command::new("ip")
-        .args(["-n", world.name(side)])
-        .args(what.split(' '))
-        .status();
-    assert!(status.unwrap().success(), "ip {what}");
-}
 
 /// A world with a second link, which joins the proxy with what is behind it.
 fn two_networks() -> World {
     let world = World::new().unwrap();
-    let [here, there] = BEHIND;
-    let client = world.name(Side::Client);
-    let pair = format!("link add name {here} type veth peer name {there} netns {client}");
-    ip(&world, Side::Server, &pair);
-    for (side, interface, address) in [
-        (Side::Server, here, ADDRESSES[0]),
-        (Side::Client, there, ADDRESSES[1]),
-    ] {
-        ip(
-            &world,
-            side,
-            &format!("address add {address}/24 dev {interface}"),
-        );
-        ip(&world, side, &format!("link set dev {interface} up"));
-    }
+    world.add_link(None).unwrap();
     world
 }
 
 /// A server by the kernel's TCP behind the proxy: each request has these bytes for an answer.
 fn serve_behind(world: &World, bytes: &[u8]) {
     let listener = world
-        .on(Side::Client, || Ok(TcpListener::bind((ADDRESSES[1], 81))?))
+        .on(Side::Client, || {
+            Ok(TcpListener::bind((SECOND_ADDRESSES[1], 81))?)
+        })
         .unwrap();
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -77,7 +54,7 @@ fn configure(world: &World) -> PathBuf {
          http {{ access_log off; client_body_temp_path {scratch}/body; proxy_temp_path {scratch}/proxied;\n\
          fastcgi_temp_path {scratch}/f; uwsgi_temp_path {scratch}/u; scgi_temp_path {scratch}/s;\n\
          server {{ listen 80; location / {{ proxy_pass http://{}:81; }} }} }}",
-        ADDRESSES[1],
+        SECOND_ADDRESSES[1],
         scratch = scratch.display(),
     );
     std::fs::write(&path, text).unwrap();
@@ -107,7 +84,7 @@ fn a_proxy_has_its_clients_by_one_interface_and_its_servers_by_another() {
     let large: Vec<u8> = (0..3_000_000u32).map(|at| (at % 251) as u8).collect();
     serve_behind(&world, &large);
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-    let engine = outboard.start_engine_told(&world, None, &["-i", BEHIND[0]]);
+    let engine = outboard.start_engine_told(&world, None, &["-i", SECOND_INTERFACES[0]]);
     let _engine = engine.unwrap();
     let nginx = outboard.on_engine(&world, "nginx");
     let nginx = nginx.arg("-c").arg(configure(&world));
@@ -139,9 +116,9 @@ fn a_proxy_has_its_clients_by_one_interface_and_its_servers_by_another() {
     assert!(shown.contains(&by), "{shown}");
 
     let checked = outboard.command(&world, "engine").args(["--check", "-i"]);
-    let both = format!("{},{}", Side::Server.interface(), BEHIND[0]);
+    let both = format!("{},{}", Side::Server.interface(), SECOND_INTERFACES[0]);
     let checked = checked.arg(both).output().unwrap();
-    let named = format!("on {}, {},", Side::Server.interface(), BEHIND[0]);
+    let named = format!("on {}, {},", Side::Server.interface(), SECOND_INTERFACES[0]);
     assert!(checked.contains(&named), "{checked}");
 }
 
@@ -166,14 +143,21 @@ fn what_is_bound_to_one_of_them_is_the_kernels_and_says_so() {
         return;
     }
     let world = two_networks();
-    let behind = world.on(Side::Client, || Ok(TcpListener::bind((ADDRESSES[1], 81))?));
+    let behind = world.on(Side::Client, || {
+        Ok(TcpListener::bind((SECOND_ADDRESSES[1], 81))?)
+    });
     let _behind = behind.unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-    let engine = outboard.start_engine_told(&world, None, &["-i", BEHIND[0]]);
+    let engine = outboard.start_engine_told(&world, None, &["-i", SECOND_INTERFACES[0]]);
     let _engine = engine.unwrap();
     let mut program = outboard
         .on_engine(&world, "python3")
-        .args(["-c", BOUND, BEHIND[0], &ADDRESSES[1].to_string()])
+        .args([
+            "-c",
+            BOUND,
+            SECOND_INTERFACES[0],
+            &SECOND_ADDRESSES[1].to_string(),
+        ])
         .log(world.scratch().join("program.log"))
         .start()
         .unwrap();
@@ -188,5 +172,5 @@ fn what_is_bound_to_one_of_them_is_the_kernels_and_says_so() {
     assert_eq!(explained.matches(why).count(), 2, "{explained}");
     // By the kernel it is reached where it is bound, and there alone.
     let reaches = |address: Ipv4Addr| world.is_reached((address, 8080).into());
-    assert!(reaches(ADDRESSES[0]) && !reaches(Side::Server.ipv4()));
+    assert!(reaches(SECOND_ADDRESSES[0]) && !reaches(Side::Server.ipv4()));
 }

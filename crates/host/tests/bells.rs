@@ -289,9 +289,7 @@ fn who_waits_in_accept_is_rung_beside_a_set() {
     scene.listener.accept_offloaded().unwrap();
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| scene.listener.wait(Some(HANG)));
-        scene
-            .engine
-            .until(|inner| inner.attached[0].is_armed().then_some(()));
+        scene.engine.await_armed();
         // The poller's own thread is busy for as long as you like.
         let second = scene.does(|host| host.hand(1));
         assert_ne!(first, second);
@@ -308,9 +306,7 @@ fn a_thread_that_waits_for_it_otherwise_is_rung_too() {
     std::thread::scope(|scope| {
         // The first thread that sleeps on a connection alone does so by a bell: it keeps watch.
         let thread = scope.spawn(|| socket.wait(Readiness::IN, Some(HANG)));
-        scene
-            .engine
-            .until(|inner| inner.attached[0].is_armed().then_some(()));
+        scene.engine.await_armed();
         // The poller's own thread is busy for as long as you like.
         scene.does(|host| host.deliver(conn, b"more"));
         let ready = thread.join().unwrap().unwrap();

@@ -5,7 +5,8 @@ mod fake_engine;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use fake_engine::{FakeEngine, HANG, is_asleep, is_readable};
+use fake_engine::waiting::wait;
+use fake_engine::{FakeEngine, HANG, is_readable};
 use host::{Errno, Listener, Poller, Readiness, Session, Socket, Source};
 use queue_pair::{ConnRef, Sizes};
 
@@ -154,10 +155,7 @@ fn one_that_sleeps_already_finds_what_others_give_back() {
                 finds(&mut poller)
             });
             let thread = here.recv().unwrap();
-            world.engine.until(|inner| {
-                let sleeps = inner.attached[0].is_armed() && is_asleep(thread);
-                sleeps.then_some(())
-            });
+            world.engine.await_asleep(thread);
             while socket.send(&[7; 1 << 16], false).is_ok() {
                 world.engine.host(|host| host.submissions());
             }
@@ -180,9 +178,7 @@ fn one_that_has_none_finds_what_comes_back() {
     poller.disarm();
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| finds(&mut poller));
-        world
-            .engine
-            .until(|inner| inner.attached[0].is_armed().then_some(()));
+        world.engine.await_armed();
         world.acknowledge(other, written);
         assert!(sleeper.join().unwrap().intersects(Readiness::OUT));
     });
@@ -200,18 +196,9 @@ fn threads_find_what_comes_back() {
         assert_eq!(own > 0, slabs > 1);
         std::thread::scope(|scope| {
             let watcher = scope.spawn(|| watcher.wait(Readiness::IN, Some(HANG)));
-            world
-                .engine
-                .until(|inner| inner.attached[0].is_armed().then_some(()));
-            let sleeper = scope.spawn(|| {
-                let begun = Instant::now();
-                let ready = socket.wait(Readiness::OUT, Some(HANG));
-                assert!(begun.elapsed() < HANG, "nobody has looked");
-                ready
-            });
-            world
-                .engine
-                .until(|inner| inner.attached[0].is_parked(conn).then_some(()));
+            world.engine.await_armed();
+            let sleeper = scope.spawn(|| wait(&socket, Readiness::OUT));
+            world.engine.await_parked(conn);
             world.acknowledge(other, written);
             assert_eq!(sleeper.join().unwrap(), Ok(Readiness::OUT));
             world.engine.host(|host| host.deliver(watched, b"data"));

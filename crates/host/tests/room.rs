@@ -4,8 +4,9 @@ mod fake_engine;
 
 use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use fake_engine::waiting::wait;
 use fake_engine::{Attached, FakeEngine, HANG, is_asleep, is_readable};
 use host::{Errno, Listener, Poller, Readiness, Session, Socket, Source};
 use queue_pair::{ConnRef, OptionKind};
@@ -60,10 +61,7 @@ impl Scene {
         });
         let engine = &self.engine;
         let thread = here.recv().unwrap();
-        engine.until(|inner| {
-            let sleeps = inner.attached[0].is_armed() && is_asleep(thread);
-            sleeps.then_some(())
-        });
+        engine.await_asleep(thread);
         let rings = engine.host(|host| host.rings);
         Watcher {
             engine,
@@ -74,12 +72,7 @@ impl Scene {
 
     /// A thread that waits for this, and sleeps by the word of the connection.
     fn parked<'s>(&'s self, scope: &'s Scope<'s, '_>, wanted: Readiness) -> Parked<'s> {
-        let thread = scope.spawn(move || {
-            let begun = Instant::now();
-            let ready = self.socket.wait(wanted, Some(HANG));
-            assert!(begun.elapsed() < HANG, "nobody has woken it");
-            ready
-        });
+        let thread = scope.spawn(move || wait(&self.socket, wanted));
         self.await_parked();
         thread
     }
@@ -196,7 +189,7 @@ fn a_thread_is_woken_when_a_third_of_the_buffer_is_free() {
                 ..
             } = &scene;
             scope.spawn(move || wake.send(socket.wait(Readiness::OUT, Some(HANG))));
-            engine.until(|inner| inner.attached[0].is_armed().then_some(()));
+            engine.await_armed();
             let rings = |acked: u64| {
                 engine.host(|host| {
                     host.acknowledge(*conn, acked);
@@ -349,9 +342,7 @@ fn a_thread_that_begins_to_wait_for_data_is_woken_for_no_room() {
         let pumps = here.recv().unwrap();
         scene.engine.until(|_| is_asleep(pumps).then_some(()));
         let reader = scope.spawn(|| scene.socket.wait(Readiness::IN, Some(HANG)));
-        scene
-            .engine
-            .until(|inner| inner.attached[0].is_parked(scene.conn).then_some(()));
+        scene.engine.await_parked(scene.conn);
         scene
             .engine
             .host(|host| host.acknowledge(scene.conn, 16_000));

@@ -5,8 +5,9 @@ mod fake_engine;
 use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use fake_engine::waiting::wait;
 use fake_engine::{Attached, FakeEngine, HANG, is_asleep, is_readable};
 use host::{Errno, Listener, Poller, Readiness, Session, Sleeps, Socket, Source};
 use queue_pair::{Completion, ConnRef};
@@ -51,16 +52,6 @@ impl Scene {
         self.engine.connection(&self.listener)
     }
 
-    fn await_armed(&self) {
-        self.engine
-            .until(|inner| inner.attached[0].is_armed().then_some(()));
-    }
-
-    fn await_parked(&self, conn: ConnRef) {
-        self.engine
-            .until(|inner| inner.attached[0].is_parked(conn).then_some(()));
-    }
-
     /// A thread that waits, and sleeps by a bell, as the first to sleep does.
     fn watching<'s>(
         &'s self,
@@ -69,7 +60,7 @@ impl Scene {
         wanted: Readiness,
     ) -> ScopedJoinHandle<'s, Result<Readiness, Errno>> {
         let thread = scope.spawn(move || wait(socket, wanted));
-        self.await_armed();
+        self.engine.await_armed();
         thread
     }
 
@@ -81,17 +72,9 @@ impl Scene {
         before: impl FnOnce() + Send + 'static,
     ) -> ScopedJoinHandle<'s, Result<Readiness, Errno>> {
         let thread = reading(scope, &one.1, before);
-        self.await_parked(one.0);
+        self.engine.await_parked(one.0);
         thread
     }
-}
-
-/// Waits, and is woken: whoever has waited in vain looks once more when the time is over.
-fn wait(socket: &Socket, wanted: Readiness) -> Result<Readiness, Errno> {
-    let begun = Instant::now();
-    let ready = socket.wait(wanted, Some(HANG));
-    assert!(begun.elapsed() < HANG, "nobody has woken it");
-    ready
 }
 
 /// A thread that waits to read, and to which something happens just before it sleeps.
@@ -428,7 +411,7 @@ fn one_that_is_interrupted_keeps_no_news_from_others() {
         }
         go.send(()).unwrap();
         // It is parked anew.
-        scene.await_parked(one.0);
+        scene.engine.await_parked(one.0);
         scene.engine.host(|host| {
             host.deliver(one.0, b"data");
             host.deliver(other.0, b"data");

@@ -260,7 +260,7 @@ fn who_asks_in_vain_to_read_is_told_when_the_engine_runs() {
             let mut bytes = [0; 9];
             socket.recv(&mut bytes).map(|read| bytes[..read].to_vec())
         });
-        engine.until(|inner| inner.attached[0].is_armed().then_some(()));
+        engine.await_armed();
         engine.host(|host| {
             host.begin_grant(conn, GRANT + 1, 0);
             host.post(Completion::Granted {
@@ -283,7 +283,7 @@ fn who_asks_in_vain_to_read_asks_again_after_a_late_no() {
     assert_eq!(socket.recv(&mut [0; 9]), Err(Errno::AGAIN));
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| socket.wait(Readiness::IN, Some(HANG)));
-        engine.until(|inner| inner.attached[0].is_armed().then_some(()));
+        engine.await_armed();
         let errno = Errno::AGAIN.raw_os_error() as u16;
         engine.host(|host| host.post(Completion::NotGranted { conn, errno }));
         assert!(waits.join().unwrap().is_ok());

@@ -338,10 +338,10 @@ fn a_watch_is_passed_on_by_who_was_woken_for_it_and_goes() {
         let [watching, ready, silent] = [0; 3].map(|_| engine.connection(&listener));
         std::thread::scope(|scope| {
             let first = scope.spawn(|| wait(&watching.1));
-            engine.until(|inner| inner.attached[0].is_armed().then_some(()));
+            engine.await_armed();
             let parked = [&ready, &silent].map(|(conn, socket)| {
                 let thread = scope.spawn(move || wait(socket));
-                engine.until(|inner| inner.attached[0].is_parked(*conn).then_some(()));
+                engine.await_parked(*conn);
                 thread
             });
             engine.host(|host| {

@@ -68,6 +68,13 @@ pub struct World {
 /// The interfaces of the middle: towards the server, and towards the client.
 pub const MIDDLE_INTERFACES: [&str; 2] = ["toserver0", "toclient0"];
 
+/// The interfaces of the second link, where one was added: the server's, and the client's.
+pub const SECOND_INTERFACES: [&str; 2] = ["server1", "client1"];
+
+/// Their addresses; the prefix is 24 bits long.
+pub const SECOND_ADDRESSES: [Ipv4Addr; 2] =
+    [Ipv4Addr::new(10, 78, 0, 1), Ipv4Addr::new(10, 78, 0, 2)];
+
 /// Where the name of the middle is among a world's names.
 const MIDDLE: usize = 2;
 
@@ -158,7 +165,7 @@ impl World {
             }
         }
         for side in [Side::Server, Side::Client] {
-            let (name, interface) = (self.name(side), side.interface());
+            let interface = side.interface();
             for line in [
                 format!("addr add {}/24 dev {interface}", side.ipv4()),
                 // No duplicate address detection, which would take a second.
@@ -166,7 +173,7 @@ impl World {
                 format!("link set {interface} up"),
                 "link set lo up".to_string(),
             ] {
-                tool::run(&format!("ip -n {name} {line}"))?;
+                self.ip(side, &line)?;
             }
         }
         for side in [Side::Server, Side::Client] {
@@ -175,6 +182,26 @@ impl World {
         // Sequences of many short connections need all the ports there are.
         self.sysctl(Side::Client, "net.ipv4.ip_local_port_range", "1024 65535")?;
         self.sysctl(Side::Client, "net.ipv4.tcp_tw_reuse", "1")
+    }
+
+    /// Joins the two ends by a second link, [`SECOND_INTERFACES`], with so many queues at each end, or as
+    /// many as the kernel gives. It has IPv4 addresses only, [`SECOND_ADDRESSES`].
+    pub fn add_link(&self, queues: Option<u32>) -> Result<()> {
+        let sides = [Side::Server, Side::Client];
+        let [server, client] = sides.map(|side| (self.name(side), SECOND_INTERFACES[side.index()]));
+        join(server, client, queues)?;
+        for side in sides {
+            let at = side.index();
+            let (interface, address) = (SECOND_INTERFACES[at], SECOND_ADDRESSES[at]);
+            self.ip(side, &format!("addr add {address}/24 dev {interface}"))?;
+            self.ip(side, &format!("link set {interface} up"))?;
+        }
+        Ok(())
+    }
+
+    /// An `ip` command on `side`; what it printed.
+    pub fn ip(&self, side: Side, what: &str) -> Result<String> {
+        tool::run(&format!("ip -n {} {what}", self.name(side)))
     }
 
     /// The name of the namespace, as `ip netns` lists it.

@@ -8,7 +8,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -122,6 +121,14 @@ impl Engine {
         }
     }
 
+    /// A process attaches and listens: the kernel's socket with it, and where clients reach it.
+    pub fn listening(&self, world: &World) -> (Host, TcpListener, SocketAddr) {
+        let mut host = self.attach(world);
+        let (kernel, address) = listener(world);
+        host.listen(&kernel);
+        (host, kernel, address)
+    }
+
     /// Has it read its configuration again: the settings that have changed, and those that have not.
     pub fn reload(&self) -> (Vec<String>, Vec<String>) {
         let mut channel = Channel::connect(&self.socket).expect("the engine listens");
@@ -152,6 +159,16 @@ impl Engine {
             .filter(of_name)
             .map(|metric| metric.value)
             .sum()
+    }
+
+    /// What it has dropped for this reason.
+    pub fn dropped(&self, reason: &str) -> f64 {
+        let metrics = self.metrics();
+        let of = metrics.iter().filter(|metric| {
+            let mut labels = metric.labels.iter();
+            labels.any(|(_, value)| value == reason)
+        });
+        of.map(|metric| metric.value).sum()
     }
 
     /// Why it ended by itself.
@@ -202,16 +219,21 @@ impl Host {
         posted
     }
 
+    /// Takes what the engine has posted.
+    fn collect(&mut self) {
+        while let Some(completion) = self.region.completions.take().expect("honest") {
+            self.completions.push(completion);
+        }
+        self.region.completions.release();
+    }
+
     /// Waits until a completion satisfies `wanted`.
     pub fn wait_for<T>(&mut self, mut wanted: impl FnMut(&Completion) -> Option<T>) -> T {
         let begin = Instant::now();
         let mut seen = 0;
         loop {
             self.region.armed.arm(0);
-            while let Some(completion) = self.region.completions.take().expect("honest") {
-                self.completions.push(completion);
-            }
-            self.region.completions.release();
+            self.collect();
             if let Some(found) = self.completions[seen..].iter().find_map(&mut wanted) {
                 return found;
             }
@@ -252,10 +274,7 @@ impl Host {
 
     /// Whether a connection has been accepted, by now.
     pub fn has_accepted(&mut self) -> bool {
-        while let Some(completion) = self.region.completions.take().expect("honest") {
-            self.completions.push(completion);
-        }
-        self.region.completions.release();
+        self.collect();
         let mut all = self.completions.iter();
         all.any(|completion| matches!(completion, Completion::Accepted { .. }))
     }
@@ -317,11 +336,7 @@ impl Host {
 
 /// An `ip` command in the network of one side.
 pub fn ip(world: &World, side: Side, what: &str) {
-    let status = Command::new("ip")
-        .args(["-n", world.name(side)])
-        .args(what.split(' '))
-        .status();
-    assert!(status.expect("iproute2 is there").success(), "ip {what}");
+    world.ip(side, what).expect("it is done");
 }
 
 /// Does something in the network of one side.

@@ -17,9 +17,7 @@ fn the_kernels_tcp_is_served_and_an_idle_engine_sleeps() {
     }
     let world = World::new().expect("namespaces");
     let engine = Engine::start(&world, |_| ());
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    host.listen(&kernel);
+    let (mut host, _kernel, address) = engine.listening(&world);
     let mut client = connect(&world, address);
     client.write_all(b"from the kernel").expect("sent");
     let conn = host.accepted();
@@ -58,9 +56,7 @@ fn a_port_is_its_programs_only_while_the_kernels_socket_listens() {
     }
     let world = World::new().expect("namespaces");
     let engine = Engine::start(&world, |_| ());
-    let mut first = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    first.listen(&kernel);
+    let (mut first, kernel, address) = engine.listening(&world);
     let _client = connect(&world, address);
     first.accepted();
     // It closes its socket and stays attached, and the port becomes another program's.
@@ -120,9 +116,7 @@ fn a_stopping_engine_leaves_new_connections_to_the_kernel_and_ends_its_own() {
     }
     let world = World::new().expect("namespaces");
     let mut engine = Engine::start(&world, |_| ());
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    host.listen(&kernel);
+    let (mut host, kernel, address) = engine.listening(&world);
     let mut client = connect(&world, address);
     let conn = host.accepted();
     // The program has accepted it: an untouched one would end by RST, as in the kernel.

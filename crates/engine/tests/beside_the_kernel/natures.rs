@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use crate::beside::{Engine, connect, ip as ip_at, listener, on, read};
+use crate::beside::{Engine, connect, ip as ip_at, on, read};
 use engine::config::Config;
 use lab::{Side, World};
 use std::os::fd::AsFd;
@@ -88,9 +88,7 @@ fn a_bridge_is_served_and_its_port_is_not() {
     assert_eq!(refusal(&world, port), expected);
 
     let engine = Engine::start(&world, |config| config.interface = "br0".into());
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    host.listen(&kernel);
+    let (mut host, _kernel, address) = engine.listening(&world);
     let mut client = connect(&world, address);
     client.write_all(b"by a bridge").expect("sent");
     let conn = host.accepted();
@@ -133,9 +131,7 @@ fn what_stands_on_a_veth_is_served_though_checksums_are_partial_on_it() {
     ip(&world, "link set above0 up");
     ip(&world, &format!("address add {address}/24 dev above0"));
     let engine = Engine::start(&world, |config| config.interface = "above0".into());
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    host.listen(&kernel);
+    let (mut host, _kernel, address) = engine.listening(&world);
     let mut client = connect(&world, address);
     client.write_all(b"unsummed").expect("sent");
     let conn = host.accepted();
@@ -173,9 +169,7 @@ fn a_vlan_is_served_by_its_own_device() {
             );
         }
         let engine = Engine::start(&world, |config| config.interface = "tagged0".into());
-        let mut host = engine.attach(&world);
-        let (kernel, address) = listener(&world);
-        host.listen(&kernel);
+        let (mut host, _kernel, address) = engine.listening(&world);
         let mut client = connect(&world, address);
         client.write_all(b"by a VLAN").expect("sent");
         let conn = host.accepted();
@@ -208,9 +202,7 @@ fn an_interface_that_hides_which_vlan_a_frame_is_of_is_refused_in_words() {
     // What it advises helps: what comes by the VLAN is none of the engine's.
     leave_tags_on(&world);
     let engine = Engine::start(&world, |_| ());
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    host.listen(&kernel);
+    let (_host, kernel, address) = engine.listening(&world);
     let by_vlan = "198.18.0.2";
     ip_at(
         &world,

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
-use crate::beside::{Engine, Host, LIMIT, connect, ip, listener, on, read};
+use crate::beside::{Engine, Host, LIMIT, connect, ip, on, read};
 use lab::{Side, World};
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{Completion, ConnRef, ConnectBlock};
@@ -15,9 +15,7 @@ const MUCH: usize = 200_000;
 /// An engine, a host on it, and a connection from the kernel at the other end.
 fn connected(world: &World) -> (Engine, Host, TcpListener, TcpStream, ConnRef) {
     let engine = Engine::start(world, |_| ());
-    let mut host = engine.attach(world);
-    let (kernel, address) = listener(world);
-    host.listen(&kernel);
+    let (mut host, kernel, address) = engine.listening(world);
     let mut client = connect(world, address);
     client.write_all(b"first").expect("sent");
     let conn = host.accepted();
@@ -171,9 +169,7 @@ fn what_has_a_route_of_its_own_by_its_source_is_sent_along_that() {
         &format!("rule add from {ours} lookup 100"),
     );
     let engine = Engine::start(&world, |_| ());
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    host.listen(&kernel);
+    let (mut host, _kernel, address) = engine.listening(&world);
     // As accepted ...
     let to = SocketAddr::from((ours, address.port()));
     let mut client = connect(&world, to);

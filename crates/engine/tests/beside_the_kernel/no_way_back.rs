@@ -6,16 +6,6 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use crate::beside::{Engine, connect, ip, on, read};
 use lab::{Side, World};
 
-/// Segments that went nowhere.
-fn unreachable(engine: &Engine) -> f64 {
-    let metrics = engine.metrics();
-    let drops = metrics.iter().filter(|metric| {
-        let labels = &metric.labels;
-        labels.iter().any(|(_, value)| value == "unreachable")
-    });
-    drops.map(|metric| metric.value).sum()
-}
-
 #[test]
 fn they_are_answered_by_the_router_that_they_came_by() {
     if lab::skip_without_root("they_are_answered_by_the_router_that_they_came_by") {
@@ -64,7 +54,7 @@ fn they_are_answered_by_the_router_that_they_came_by() {
             host.send(conn, b"there", 5);
             assert_eq!(read(&mut peer, 5), b"there");
             host.completions.clear();
-            lost.push(unreachable(&engine));
+            lost.push(engine.dropped("unreachable"));
         }
         assert!(lost[0] > 0.0, "there is no route");
         assert_eq!(lost[0], lost[2]);

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use crate::beside::{Engine, Host, LIMIT, connect, ip, listener, on, read};
 use engine::config::{Config, Interfaces};
+use lab::world::{SECOND_ADDRESSES, SECOND_INTERFACES};
 use lab::{Side, World};
 use netdev::Interface;
 use netdev::diverter::Diverter;
@@ -18,10 +19,6 @@ use netdev::steering::{Placement, Steering};
 use queue_pair::control::{Channel, Fds, Metric, Reply, Request, VERSION};
 use queue_pair::{ConnRef, ConnectBlock, Submission};
 
-/// The second pair of interfaces, in the order of their sides.
-const SECOND: [&str; 2] = ["server1", "client1"];
-/// Their addresses.
-const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 78, 0, 1), Ipv4Addr::new(10, 78, 0, 2)];
 /// Bytes of a transfer: some hundred segments.
 const MUCH: usize = 200_000;
 
@@ -33,25 +30,9 @@ fn two_links() -> World {
 /// The same with so many queues at each end of each.
 fn two_links_with(queues: [u32; 2]) -> World {
     let world = World::with_queues(queues[0]).expect("namespaces");
-    let [server, client] = SECOND;
-    let there = world.name(Side::Client);
-    let each = format!("numrxqueues {0} numtxqueues {0}", queues[1]);
-    let peer = format!("peer name {client} netns {there} {each}");
-    ip(
-        &world,
-        Side::Server,
-        &format!("link add name {server} {each} type veth {peer}"),
-    );
-    for (side, interface, address) in [
-        (Side::Server, server, ADDRESSES[0]),
-        (Side::Client, client, ADDRESSES[1]),
-    ] {
-        ip(
-            &world,
-            side,
-            &format!("address add {address}/24 dev {interface}"),
-        );
-        ip(&world, side, &format!("link set dev {interface} up"));
+    world.add_link(Some(queues[1])).expect("a second link");
+    let sides = [Side::Server, Side::Client];
+    for (side, interface) in sides.into_iter().zip(SECOND_INTERFACES) {
         // What comes by the one and goes by the other is no lie here.
         for of in ["all", side.interface(), interface] {
             let name = format!("net.ipv4.conf.{of}.rp_filter");
@@ -62,12 +43,12 @@ fn two_links_with(queues: [u32; 2]) -> World {
 }
 
 fn both(config: &mut Config) {
-    config.interface = Interfaces::of([Side::Server.interface(), SECOND[0]]);
+    config.interface = Interfaces::of([Side::Server.interface(), SECOND_INTERFACES[0]]);
 }
 
 /// Connects to the listener by the second link.
 fn second(address: SocketAddr) -> SocketAddr {
-    SocketAddr::from((ADDRESSES[0], address.port()))
+    SocketAddr::from((SECOND_ADDRESSES[0], address.port()))
 }
 
 /// A client by each link, and their connections in the engine.
@@ -105,15 +86,6 @@ fn came_to_all(metrics: &[Metric], labels: &[&str]) -> f64 {
     of.map(|metric| metric.value).sum()
 }
 
-fn dropped(engine: &Engine, reason: &str) -> f64 {
-    let metrics = engine.metrics();
-    let of = metrics.iter().filter(|metric| {
-        let mut labels = metric.labels.iter();
-        labels.any(|(_, value)| value == reason)
-    });
-    of.map(|metric| metric.value).sum()
-}
-
 #[test]
 fn a_server_has_clients_on_both() {
     if lab::skip_without_root("a_server_has_clients_on_both") {
@@ -121,16 +93,14 @@ fn a_server_has_clients_on_both() {
     }
     let world = two_links();
     let engine = Engine::start(&world, both);
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    host.listen(&kernel);
+    let (mut host, _kernel, address) = engine.listening(&world);
     for (mut client, conn) in clients(&world, &mut host, address) {
         exchange(&mut host, conn, &mut client, 5);
         host.send(conn, &vec![7; MUCH], 10);
         assert_eq!(read(&mut client, MUCH), vec![7; MUCH]);
     }
     let metrics = engine.metrics();
-    for interface in [Side::Server.interface(), SECOND[0]] {
+    for interface in [Side::Server.interface(), SECOND_INTERFACES[0]] {
         assert!(came_to(&metrics, interface) > 0.0, "{interface}");
     }
     assert_eq!(engine.metric("mtu"), 1500.0);
@@ -151,12 +121,12 @@ fn a_connection_leaves_by_the_interface_that_its_route_names() {
         Side::Client,
         &format!("address add {beyond}/32 dev lo"),
     );
-    let route = format!("route add {beyond}/32 via {}", ADDRESSES[1]);
+    let route = format!("route add {beyond}/32 via {}", SECOND_ADDRESSES[1]);
     ip(&world, Side::Server, &route);
     let ways = [
         (Side::Client.ipv4(), Side::Server.ipv4()),
-        (ADDRESSES[1], ADDRESSES[0]),
-        (beyond, ADDRESSES[0]),
+        (SECOND_ADDRESSES[1], SECOND_ADDRESSES[0]),
+        (beyond, SECOND_ADDRESSES[0]),
     ];
     for (token, (to, from)) in ways.into_iter().enumerate() {
         let target = on(&world, Side::Client, || {
@@ -177,20 +147,18 @@ fn segments_that_come_by_the_other_interface_reach_their_connection() {
     }
     let world = two_links();
     let engine = Engine::start(&world, both);
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    host.listen(&kernel);
+    let (mut host, _kernel, address) = engine.listening(&world);
     let [(mut client, conn), _] = clients(&world, &mut host, address);
     let route = format!(
         "route replace {} dev {} src {}",
         Side::Server.ipv4(),
-        SECOND[1],
+        SECOND_INTERFACES[1],
         Side::Client.ipv4()
     );
     ip(&world, Side::Client, &route);
-    let before = came_to(&engine.metrics(), SECOND[0]);
+    let before = came_to(&engine.metrics(), SECOND_INTERFACES[0]);
     exchange(&mut host, conn, &mut client, 5);
-    assert!(came_to(&engine.metrics(), SECOND[0]) > before);
+    assert!(came_to(&engine.metrics(), SECOND_INTERFACES[0]) > before);
     // And so does one that begins like that.
     host.completions.clear();
     let mut new = connect(&world, address);
@@ -207,15 +175,13 @@ fn a_link_that_is_down_stops_its_own_connections_alone() {
     }
     let world = two_links();
     let engine = Engine::start(&world, both);
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
-    host.listen(&kernel);
+    let (mut host, _kernel, address) = engine.listening(&world);
     let [(mut first, on_first), (mut second, on_second)] = clients(&world, &mut host, address);
     let client = Side::Client.interface();
     ip(&world, Side::Client, &format!("link set dev {client} down"));
     host.send(on_first, &vec![7; MUCH], 5);
     let begin = Instant::now();
-    while dropped(&engine, "link_down") == 0.0 {
+    while engine.dropped("link_down") == 0.0 {
         assert!(begin.elapsed() < LIMIT, "what it is sent goes nowhere");
     }
     for turn in 0..20 {
@@ -235,7 +201,7 @@ fn packets_fit_the_narrowest_of_both() {
     let world = two_links();
     let engine = Engine::start(&world, both);
     for (mtu, usable) in [(1200, 1200.0), (1400, 1400.0)] {
-        let narrow = format!("link set dev {} mtu {mtu}", SECOND[0]);
+        let narrow = format!("link set dev {} mtu {mtu}", SECOND_INTERFACES[0]);
         ip(&world, Side::Server, &narrow);
         let begin = Instant::now();
         while engine.metric("mtu") != usable {
@@ -254,7 +220,7 @@ fn a_listener_that_is_bound_to_one_of_them_is_the_kernels() {
     let mut host = engine.attach(&world);
     let (kernel, _) = listener(&world);
     let index = on(&world, Side::Server, || {
-        netdev::Interface::find(SECOND[0])
+        netdev::Interface::find(SECOND_INTERFACES[0])
             .expect("it is there")
             .index
     });
@@ -291,13 +257,11 @@ fn what_the_rules_do_not_say_alike_of_both_is_the_kernels() {
         both(config);
         config.ignore_netfilter = false;
     });
-    let mut host = engine.attach(&world);
-    let (kernel, address) = listener(&world);
+    let (mut host, kernel, address) = engine.listening(&world);
     kernel.set_nonblocking(true).expect("a socket");
-    host.listen(&kernel);
     clients(&world, &mut host, address);
     // Of nobody who is there, but who knows.
-    let refused = format!("iifname {} ip saddr 192.0.2.1 drop", SECOND[0]);
+    let refused = format!("iifname {} ip saddr 192.0.2.1 drop", SECOND_INTERFACES[0]);
     nft(&format!("add rule ip t c {refused}"));
     let begin = Instant::now();
     loop {
@@ -311,7 +275,7 @@ fn what_the_rules_do_not_say_alike_of_both_is_the_kernels() {
     let other = Side::Server.interface();
     nft(&format!(
         "add rule ip t c {}",
-        refused.replace(SECOND[0], other)
+        refused.replace(SECOND_INTERFACES[0], other)
     ));
     let begin = Instant::now();
     loop {
@@ -392,14 +356,17 @@ fn several_workers_have_queues_of_each() {
             exchange(&mut host, conn, &mut client, 5);
         }
         let metrics = engine.metrics();
-        let names = [Side::Server.interface(), SECOND[0]];
+        let names = [Side::Server.interface(), SECOND_INTERFACES[0]];
         let mut all = names.iter().flat_map(|name| [(name, "0"), (name, "1")]);
         if all.all(|(name, queue)| came_to_all(&metrics, &[name, queue]) > 0.0) {
             break;
         }
         assert!(begin.elapsed() < LIMIT, "each queue of each: {metrics:?}");
     }
-    for (token, to) in [Side::Client.ipv4(), ADDRESSES[1]].into_iter().enumerate() {
+    for (token, to) in [Side::Client.ipv4(), SECOND_ADDRESSES[1]]
+        .into_iter()
+        .enumerate()
+    {
         let target = on(&world, Side::Client, || {
             TcpListener::bind((to, 0)).expect("a port")
         });
@@ -422,7 +389,7 @@ fn each_worker_needs_a_queue_of_each() {
         config.workers = "2".parse().expect("a number");
         engine::find(&config).expect_err("refused").to_string()
     });
-    let named = format!("for 1 receive queue of {}:", SECOND[0]);
+    let named = format!("for 1 receive queue of {}:", SECOND_INTERFACES[0]);
     assert!(refused.contains(&named), "{refused}");
 }
 
@@ -450,7 +417,7 @@ fn an_engine_does_not_start_if_one_of_them_cannot_be_used() {
 /// The numbers of both in the kernel.
 fn indices(world: &World) -> [u32; 2] {
     on(world, Side::Server, || {
-        [Side::Server.interface(), SECOND[0]]
+        [Side::Server.interface(), SECOND_INTERFACES[0]]
             .map(|name| Interface::find(name).expect("it is there").index)
     })
 }
@@ -463,7 +430,7 @@ fn an_engine_that_does_not_get_the_second_gives_back_the_first() {
     }
     let world = two_links();
     on(&world, Side::Server, || {
-        let [first, second] = [Side::Server.interface(), SECOND[0]]
+        let [first, second] = [Side::Server.interface(), SECOND_INTERFACES[0]]
             .map(|name| Interface::find(name).expect("it is there"));
         let taken = Steering::attach(&second, Placement::Auto).expect("nobody has it");
         let mut config = Config {
@@ -503,7 +470,7 @@ fn a_vrf_beside_another_network_is_refused_in_words() {
     let mut config = Config::default();
     both(&mut config);
     named(&config).expect("both are in one network");
-    let name = SECOND[0];
+    let name = SECOND_INTERFACES[0];
     ip(&world, Side::Server, &format!("link set {name} master red"));
     let refused = named(&config).expect_err("refused").to_string();
     let expected = format!("{name} is in the VRF red, ");
@@ -523,9 +490,9 @@ fn a_link_local_destination_is_not_opened_from_another_link() {
     let to = "fe80::2";
     for (side, interface, address) in [
         (Side::Client, Side::Client.interface(), to),
-        (Side::Client, SECOND[1], to),
+        (Side::Client, SECOND_INTERFACES[1], to),
         (Side::Server, Side::Server.interface(), "fe80::1"),
-        (Side::Server, SECOND[0], "fe80::11"),
+        (Side::Server, SECOND_INTERFACES[0], "fe80::11"),
     ] {
         let address = format!("address add {address}/64 dev {interface} nodad");
         ip(&world, side, &address);
@@ -593,7 +560,7 @@ fn a_diverter_that_is_not_taken_leaves_the_one_that_is_there() {
     let reply = divert(second, nothing.into());
     assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
     // What is nobody's still goes to the one that is there.
-    let before = dropped(&engine, "diverter");
+    let before = engine.dropped("diverter");
     let at_server = on(&world, Side::Server, || {
         UdpSocket::bind((Side::Server.ipv4(), 0)).expect("a port")
     });
@@ -604,5 +571,5 @@ fn a_diverter_that_is_not_taken_leaves_the_one_that_is_there() {
     let to = at_server.local_addr().expect("bound");
     at_client.send_to(b"anybody", to).expect("sent");
     at_server.recv(&mut [0; 16]).expect("it passes");
-    assert!(dropped(&engine, "diverter") > before);
+    assert!(engine.dropped("diverter") > before);
 }

@@ -4,20 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use crate::many::{AT_ONCE, LOOK, busy_with};
+use crate::many::{AT_ONCE, busy_with, slow};
 use crate::world::{ENGINE, Host, PEER, World};
-use engine::clock::Clock;
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 use rustix::fd::OwnedFd;
 
 /// One go when it begins, and two in each of some turns.
 const MANY: u32 = 4 * AT_ONCE + 10;
-
-/// Time passes in a turn.
-fn slow(time: &'static AtomicU64) -> World {
-    World::of_clock(Clock::told_in_steps(time, LOOK))
-}
 
 /// A process asks for a fork, and the engine has begun with that.
 fn begin(world: &mut World, parent: &mut Host) {
@@ -56,14 +50,6 @@ fn fork(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
     end(world, parent)
 }
 
-fn close(host: &mut Host, conn: ConnRef) {
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 1,
-    });
-}
-
 /// After how many of its forks a host was told that a connection is its alone, each time.
 fn alone_since(host: &mut Host, conn: ConnRef) -> Vec<u32> {
     host.collect();
@@ -87,7 +73,7 @@ fn who_has_a_connection_alone_meanwhile_has_it_since_before_the_fork() {
     let (token, _lifeline) = fork(&mut world, &mut parent);
     let mut first = world.attach(Some(token));
     begin(&mut world, &mut parent);
-    close(&mut first, conn);
+    first.close_at(conn, 1);
     let (token, _lifeline) = end(&mut world, &mut parent);
     world.settle();
     // Its second fork is over, and nobody has told it that it shares this with nobody since.
@@ -97,7 +83,7 @@ fn who_has_a_connection_alone_meanwhile_has_it_since_before_the_fork() {
     parent.send_at(conn, b"then", 20);
     world.pass(Duration::from_millis(100));
     assert_eq!(world.peer.conns[&peer].bytes, b"first, then");
-    close(&mut second, conn);
+    second.close_at(conn, 1);
     world.pass(Duration::from_millis(100));
     assert_eq!(alone_since(&mut parent, conn).last(), Some(&2));
 }
@@ -111,15 +97,15 @@ fn what_is_closed_meanwhile_is_closed() {
         panic!("many");
     };
     begin(&mut world, &mut parent);
-    close(&mut parent, conn);
-    close(&mut parent, reached);
+    parent.close_at(conn, 1);
+    parent.close_at(reached, 1);
     let (token, _lifeline) = end(&mut world, &mut parent);
     world.settle();
     let closed = |world: &World, peer| world.peer.conns[&peer].update.peer_closed;
     assert!(closed(&world, peer));
     assert!(!closed(&world, peers_reached), "its child has it");
     let mut child = world.attach(Some(token));
-    close(&mut child, reached);
+    child.close_at(reached, 1);
     world.settle();
     assert!(closed(&world, peers_reached));
 }
@@ -223,7 +209,7 @@ fn a_child_that_ends_while_it_attaches_leaves_all_to_its_parent() {
     world.attend();
     assert_eq!(world.worker.sessions(), 1);
     for (conn, _) in &all {
-        close(&mut parent, *conn);
+        parent.close_at(*conn, 1);
     }
     world.pass(Duration::from_millis(100));
     let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;

@@ -25,14 +25,6 @@ pub fn family(world: &mut World) -> (Host, Host, ConnRef, tcp::ConnId) {
     (parent, child, conn, peer)
 }
 
-fn close(host: &mut Host, conn: ConnRef) {
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 1,
-    });
-}
-
 fn acquire(world: &mut World, host: &mut Host, conn: ConnRef) {
     host.submit(Submission::Acquire { conn });
     world.settle();
@@ -204,7 +196,7 @@ fn one_of_several_closing_ends_nothing() {
     world.settle();
     assert_eq!(parent.read(conn, 0, 4).as_deref(), Some(&b"for "[..]));
     parent.send_at(conn, b"last words", 2);
-    close(&mut parent, conn);
+    parent.close_at(conn, 1);
     world.pass(Duration::from_millis(100));
     assert_eq!(world.peer.conns[&peer].bytes, b"last words");
     assert!(!world.peer.conns[&peer].update.peer_closed);
@@ -214,7 +206,7 @@ fn one_of_several_closing_ends_nothing() {
     assert_eq!(child.read(conn, 4, 99).as_deref(), Some(&b"the child"[..]));
     assert_eq!(alone_since(&mut child, conn), Some(0));
     child.send(conn, b", answered", 13);
-    close(&mut child, conn);
+    child.close_at(conn, 1);
     world.pass(Duration::from_millis(100));
     assert_eq!(world.peer.conns[&peer].bytes, b"last words, answered");
     assert!(world.peer.conns[&peer].update.peer_closed);
@@ -231,8 +223,8 @@ fn the_last_to_close_resets_if_bytes_are_unread() {
         world.peer.send(world.now, peer, b"nine more");
         world.settle();
         parent.read(conn, 0, read).expect("the reader");
-        close(&mut parent, conn);
-        close(&mut child, conn);
+        parent.close_at(conn, 1);
+        child.close_at(conn, 1);
         world.pass(Duration::from_millis(100));
         let reset = world.peer.conns[&peer].update.failed.is_some();
         assert_eq!(reset, read < 9, "{read} of 9 bytes were read");
@@ -276,7 +268,7 @@ fn a_child_that_ends_untouched_leaves_its_parent_alone() {
     assert_eq!(alone_since(&mut parent, conn), Some(1));
     assert_eq!(parent.read(conn, 2, 9).as_deref(), Some(&b"c"[..]));
     parent.submit(Submission::Consumed { conn, total: 3 });
-    close(&mut parent, conn);
+    parent.close_at(conn, 1);
     world.settle();
     assert!(
         world.peer.conns[&peer].update.peer_closed,
@@ -293,7 +285,7 @@ fn a_child_says_what_it_closes_without_attaching() {
     rustix::net::send(&lifeline, &said, rustix::net::SendFlags::empty()).expect("said");
     rustix::net::send(&lifeline, b"nonsense", rustix::net::SendFlags::empty()).expect("said");
     world.attend();
-    close(&mut parent, conn);
+    parent.close_at(conn, 1);
     world.settle();
     assert!(
         world.peer.conns[&peer].update.peer_closed,
@@ -336,8 +328,8 @@ fn children_of_children_share_too() {
     let (mut parent, mut child, conn, peer) = family(&mut world);
     let (token, _lifeline) = fork(&mut world, &mut child);
     let mut grandchild = world.attach(Some(token));
-    close(&mut parent, conn);
-    close(&mut child, conn);
+    parent.close_at(conn, 1);
+    child.close_at(conn, 1);
     world.peer.send(world.now, peer, b"hello");
     world.settle();
     assert_eq!(grandchild.read(conn, 0, 9).as_deref(), Some(&b"hello"[..]));
@@ -356,7 +348,7 @@ fn a_failure_reaches_all() {
     for host in [&mut parent, &mut child] {
         host.collect();
         assert_eq!(host.failure(conn), reset);
-        close(host, conn);
+        host.close_at(conn, 1);
     }
     world.settle();
     assert_eq!(world.worker.stack().connection_count(), 0);
@@ -423,7 +415,7 @@ fn a_flag_that_one_has_set_is_told_to_all() {
     assert_eq!(told_of_mode(&mut late, conn), [true]);
     // Alone again, nobody says so any more: what it is then children know from their parent.
     for host in [&mut child, &mut late] {
-        close(host, conn);
+        host.close_at(conn, 1);
     }
     world.settle();
     let (token, _lifeline) = fork(&mut world, &mut parent);
@@ -637,7 +629,7 @@ fn a_child_that_is_refused_holds_nothing() {
     };
     let (reply, _) = world.ask(&mut channel, &request, Fds::new());
     assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
-    close(&mut parent, conn);
+    parent.close_at(conn, 1);
     world.pass(Duration::from_millis(100));
     assert!(world.peer.conns[&peer].update.peer_closed);
 }

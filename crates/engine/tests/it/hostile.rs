@@ -358,11 +358,7 @@ fn the_last_words_of_a_dead_host_are_all_heard() {
     // More than the engine takes in a turn, and each close is answered by a notice.
     for (conn, _) in &conns {
         host.send(*conn, b"bye", 0);
-        host.submit(Submission::Close {
-            conn: *conn,
-            abort: false,
-            at: 0,
-        });
+        host.close(*conn);
     }
     drop(host);
     world.attend();

@@ -46,15 +46,7 @@ fn a_port_is_mixed_for_as_long_as_the_kernel_has_connections_there() {
 
     let shown = host.kernel[0].try_clone().expect("descriptors");
     set_connections(&world, port, 2);
-    let request = Request::Listen {
-        addr: shown.local_addr().expect("bound"),
-        v6only: false,
-        backlog: 128,
-        pinned: false,
-    };
-    let fds = [shown.into()].into_iter().collect();
-    let (reply, _) = world.request(&mut host, &request, fds);
-    assert!(matches!(reply, Reply::Listening { .. }), "{reply:?}");
+    world.show(&mut host, &shown);
     assert_eq!(how(&world), Steered::Mixed);
     set_connections(&world, port, 1);
     world.attend();

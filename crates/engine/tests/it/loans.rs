@@ -219,11 +219,7 @@ fn a_port_that_is_named_is_its_users_until_its_connection_is_over() {
     let told = connect(&mut world, &mut second, local, to(9));
     assert_eq!(told, failed(Errno::ADDRINUSE));
     for (host, conn) in [(&mut first, conn), (&mut again, other)] {
-        host.submit(Submission::Close {
-            conn,
-            abort: false,
-            at: 0,
-        });
+        host.close(conn);
     }
     drop((first, again));
     world.attend();

@@ -14,29 +14,21 @@ pub const AT_ONCE: u32 = 128;
 /// How long a look at the clock takes where a turn has time for two such goes.
 pub const LOOK: u64 = 30_000;
 
+/// A world in which a look at the clock takes as long as that.
+pub fn slow(time: &'static AtomicU64) -> World {
+    World::of_clock(Clock::told_in_steps(time, LOOK))
+}
+
 #[test]
 fn the_end_of_a_process_with_many_connections_takes_many_turns() {
     let mut world = World::new();
     let (mut other, its, peers) = world.connected();
-    let mut host = world.attach(None);
-    let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit {
-        listener,
-        total: MANY,
-        waits: false,
-    });
-    for _ in 0..MANY {
-        world.connect(&mut host, port);
-    }
+    let (mut host, _) = busy_with(&mut world, MANY);
     assert_eq!(world.worker.stack().connection_count(), MANY + 1);
     // It names what is not its own: all that it has is reset.
-    host.submit(Submission::Close {
-        conn: ConnRef {
-            index: 1 << 20,
-            generation: 9,
-        },
-        abort: false,
-        at: 0,
+    host.close(ConnRef {
+        index: 1 << 20,
+        generation: 9,
     });
     world.peer.send(world.now, peers, b"meanwhile");
     world.peer.turn(world.now);
@@ -139,7 +131,7 @@ fn listeners_that_have_much_to_offer_share_the_time_of_a_turn() {
     const REST: usize = WAITING - 64;
     const IN_TIME: usize = 2;
     static TIME: AtomicU64 = AtomicU64::new(0);
-    let mut world = World::of_clock(Clock::told_in_steps(&TIME, 30_000));
+    let mut world = slow(&TIME);
     let mut host = world.attach(None);
     let listeners: Vec<(u16, u32)> = (0..LISTENERS).map(|_| world.listen(&mut host)).collect();
     for &(port, _) in &listeners {
@@ -238,7 +230,7 @@ fn turns_until_answered(
 #[test]
 fn a_fork_with_many_connections_takes_many_turns() {
     static TIME: AtomicU64 = AtomicU64::new(0);
-    let mut world = World::of_clock(Clock::told_in_steps(&TIME, LOOK));
+    let mut world = slow(&TIME);
     let (mut other, its, peers) = world.connected();
     let (mut parent, conn, peer) = busy(&mut world, MANY);
     let third = (&mut other, its, peers);
@@ -291,7 +283,7 @@ fn a_fork_with_many_connections_takes_many_turns() {
 #[test]
 fn a_child_that_never_attaches_leaves_many_connections_in_many_turns() {
     static TIME: AtomicU64 = AtomicU64::new(0);
-    let mut world = World::of_clock(Clock::told_in_steps(&TIME, LOOK));
+    let mut world = slow(&TIME);
     let (mut parent, conn, peer) = busy(&mut world, MANY);
     let (reply, fds) = world.request(&mut parent, &Request::Fork, Fds::new());
     assert!(matches!(reply, Reply::Forked { .. }), "{reply:?}");
@@ -312,11 +304,7 @@ fn a_child_that_never_attaches_leaves_many_connections_in_many_turns() {
         assert!(turns < MANY, "{before}");
     }
     assert!(turns >= MANY / AT_ONCE / 2, "{turns}");
-    parent.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 1,
-    });
+    parent.close_at(conn, 1);
     world.settle();
     assert!(
         world.peer.conns[&peer].update.peer_closed,

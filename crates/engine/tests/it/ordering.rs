@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::forks::family;
+use crate::many::slow;
 use crate::past::{Busy, busy_world};
 use crate::world::{Host, World};
-use engine::clock::Clock;
 use queue_pair::control::{Fds, Reply, Request};
 use queue_pair::{ConnRef, OptionKind, Submission};
 
@@ -16,16 +16,12 @@ fn an_order_waits_for_what_others_wrote_before_what_precedes_it() {
     // More than there is time for in one go.
     const WRITTEN: u64 = 40;
     static TIME: AtomicU64 = AtomicU64::new(0);
-    let mut world = World::of_clock(Clock::told_in_steps(&TIME, 30_000));
+    let mut world = slow(&TIME);
     let (mut parent, mut child, conn, peer) = family(&mut world);
     for at in 1..=WRITTEN {
         child.send_at(conn, b"x", at);
     }
-    parent.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: WRITTEN + 1,
-    });
+    parent.close_at(conn, WRITTEN + 1);
     let (reply, _) = world.request(&mut parent, &Request::Info { conn }, Fds::new());
     assert!(!matches!(reply, Reply::Info(_)), "it was closed: {reply:?}");
     world.pass(Duration::from_millis(100));
@@ -155,7 +151,7 @@ fn next(conn: ConnRef, at: u64) -> Submission {
 #[test]
 fn a_full_ring_and_what_was_taken_before_is_all_sent() {
     static TIME: AtomicU64 = AtomicU64::new(0);
-    let mut world = World::of_clock(Clock::told_in_steps(&TIME, 30_000));
+    let mut world = slow(&TIME);
     let (mut parent, mut child, conn, peer) = family(&mut world);
     let capacity = u64::from(child.region.submissions.capacity());
     // The child's first is looked at on behalf of each of the parent's, and comes after them.
@@ -186,13 +182,9 @@ fn a_full_ring_and_what_was_taken_before_is_all_sent() {
 #[test]
 fn an_order_does_not_wait_for_others_without_end() {
     static TIME: AtomicU64 = AtomicU64::new(0);
-    let mut world = World::of_clock(Clock::told_in_steps(&TIME, 30_000));
+    let mut world = slow(&TIME);
     let (mut parent, mut child, conn, _) = family(&mut world);
-    parent.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: u64::MAX,
-    });
+    parent.close_at(conn, u64::MAX);
     let request = Request::Info { conn };
     parent.channel.send(&request, Fds::new()).expect("sent");
     world.desk.attend();
@@ -224,16 +216,12 @@ fn an_order_does_not_wait_for_others_without_end() {
 #[test]
 fn who_makes_up_a_past_takes_nothing_of_what_others_have_before_an_order() {
     static TIME: AtomicU64 = AtomicU64::new(0);
-    let mut world = World::of_clock(Clock::told_in_steps(&TIME, 30_000));
+    let mut world = slow(&TIME);
     let (mut parent, mut child, conn, peer) = family(&mut world);
     let mut busy = Busy::in_world(&mut world);
     child.send_at(conn, b"older, ", 50);
     parent.send_at(conn, b"then", 60);
-    parent.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 61,
-    });
+    parent.close_at(conn, 61);
     let request = Request::Info { conn };
     parent.channel.send(&request, Fds::new()).expect("sent");
     world.desk.attend();

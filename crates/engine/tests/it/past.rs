@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::forks::family;
+use crate::many::LOOK;
 use crate::world::{Host, World};
 use engine::clock::Clock;
 use engine::config::Config;
@@ -42,7 +43,7 @@ impl Busy {
 pub fn busy_world(time: &'static AtomicU64) -> (World, Busy) {
     let mut config = Config::default();
     config.limits.ring_entries = 128;
-    let mut world = World::of_clock_with(Clock::told_in_steps(time, 30_000), config);
+    let mut world = World::of_clock_with(Clock::told_in_steps(time, LOOK), config);
     let busy = Busy::in_world(&mut world);
     (world, busy)
 }

@@ -10,17 +10,8 @@ fn two_sockets_of_one_process_on_one_port_are_served_apart() {
     let mut world = World::new();
     let mut host = world.attach(None);
     let (port, first) = world.listen(&mut host);
-    let shown: std::os::fd::OwnedFd = host.kernel[0].try_clone().expect("descriptors").into();
-    let request = Request::Listen {
-        addr: host.kernel[0].local_addr().expect("bound"),
-        v6only: false,
-        backlog: 128,
-        pinned: false,
-    };
-    let (reply, _) = world.request(&mut host, &request, [shown].into_iter().collect());
-    let Reply::Listening { listener: second } = reply else {
-        panic!("{reply:?}");
-    };
+    let again = host.kernel[0].try_clone().expect("descriptors");
+    let second = world.show(&mut host, &again);
     for listener in [first, second] {
         host.submit(Submission::Credit {
             listener,
@@ -64,17 +55,7 @@ fn a_socket_bound_to_a_mapped_address_is_one_of_ipv4() {
     let mut host = world.attach(None);
     let kernel = std::net::TcpListener::bind("[::ffff:0.0.0.0]:0").expect("a port");
     let addr = kernel.local_addr().expect("bound");
-    let shown = kernel.try_clone().expect("descriptors").into();
-    let request = Request::Listen {
-        addr,
-        v6only: false,
-        backlog: 128,
-        pinned: false,
-    };
-    let (reply, _) = world.request(&mut host, &request, [shown].into_iter().collect());
-    let Reply::Listening { listener } = reply else {
-        panic!("{reply:?}");
-    };
+    let listener = world.show(&mut host, &kernel);
     assert_eq!(world.worker.network().steered.len(), 1);
     host.submit(Submission::Credit {
         listener,

@@ -59,11 +59,7 @@ fn disclaim(world: &mut World, host: &mut Host) -> Result<(), i32> {
 }
 
 fn close(world: &mut World, host: &mut Host, conn: ConnRef) {
-    host.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 1,
-    });
+    host.close_at(conn, 1);
     world.settle();
 }
 
@@ -253,11 +249,7 @@ fn who_has_closed_it_gets_it_again_by_a_ticket() {
     let (mut first, conn, peer) = world.connected();
     let ticket = ticket(&mut world, &mut first, conn);
     first.send_at(conn, b"before", 10);
-    first.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 11,
-    });
+    first.close_at(conn, 11);
     // Nothing has left yet, and what was sent is counted as its.
     assert_eq!(
         claim(&mut world, &mut first, &ticket),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::stats::Drop;
 use netdev::sim::LinkConfig;
-use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::control::Reply;
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 use rustix::io::Errno;
 
@@ -147,15 +147,7 @@ fn who_asks_an_interface_is_answered_by_it_without_a_question_for_his_route() {
 #[test]
 fn a_program_that_knows_of_one_interface_opens_nothing_by_another() {
     let mut world = World::of_links([LinkConfig::default(); 2]);
-    let mut channel = world.dial();
-    let request = Request::Attach {
-        version: Reply::SEVERAL_INTERFACES_SINCE - 1,
-        oldest: None,
-        program: "older".to_owned(),
-        fork_token: None,
-    };
-    let (_, fds) = world.ask(&mut channel, &request, Fds::new());
-    let older = world.host(channel, fds);
+    let older = world.attach_of(Reply::SEVERAL_INTERFACES_SINCE - 1);
     let newer = world.attach(None);
     for (mut host, from, refused) in [(older, FROM, true), (newer, FROM + 1, false)] {
         for (to, refused) in [(PEER, false), (BEYOND, refused)] {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::forks::family;
+use crate::many::busy_with;
 use crate::world::{ENGINE, Host, PEER, World};
 use engine::config::Config;
 use engine::stats::Drop;
@@ -178,11 +179,7 @@ fn who_shares_nothing_any_more_has_room_again() {
     while child.region.submissions.room().expect("honest") > 1 {
         child.submit(Submission::Acquire { conn });
     }
-    child.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 1,
-    });
+    child.close_at(conn, 1);
     assert_eq!(child.region.submissions.room().expect("honest"), 0);
     parent.send_at(conn, b"x", 2);
     world.settle();
@@ -275,16 +272,7 @@ fn a_child_that_has_very_many_flags_to_hear_of_is_heard() {
     // More than one waits for before it is not.
     const MANY: u32 = 400;
     let mut world = small();
-    let mut parent = world.attach(None);
-    let (port, listener) = world.listen(&mut parent);
-    parent.submit(Submission::Credit {
-        listener,
-        total: MANY,
-        waits: false,
-    });
-    let all: Vec<_> = (0..MANY)
-        .map(|_| world.connect(&mut parent, port))
-        .collect();
+    let (mut parent, all) = busy_with(&mut world, MANY);
     let fork = |world: &mut World, parent: &mut Host| {
         let (reply, _lifeline) = world.request(parent, &Request::Fork, Fds::new());
         let Reply::Forked { token } = reply else {
@@ -341,11 +329,7 @@ fn what_a_flag_is_by_now_is_told_to_who_has_it_alone_since() {
     stop_reading(&mut world, &mut child, conn);
     parent.submit(Submission::NonBlocking { conn, on: true });
     world.settle();
-    parent.submit(Submission::Close {
-        conn,
-        abort: false,
-        at: 1,
-    });
+    parent.close_at(conn, 1);
     world.settle();
     assert_eq!(told_of_mode(&mut world, &mut child), [true]);
 }

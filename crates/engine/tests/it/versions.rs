@@ -70,13 +70,7 @@ fn a_program_of_the_next_version_falls_back_to_this_one() {
     assert_eq!(version, Some(VERSION), "it is told");
     let mut host = world.host(channel, fds);
     assert_eq!(host.region.layout.version, VERSION);
-    let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit {
-        listener,
-        total: 64,
-        waits: false,
-    });
-    let (conn, peer) = world.connect(&mut host, port);
+    let (conn, peer) = world.serving(&mut host);
     host.send(conn, b"in the old way", 0);
     world.settle();
     assert_eq!(world.peer.conns[&peer].bytes, b"in the old way");
@@ -156,22 +150,8 @@ fn who_has_no_version_in_common_is_told_in_words_counted_and_explained() {
 
 /// A program that speaks this version alone, with a connection.
 fn connected_by(world: &mut World, version: u32) -> (Host, ConnRef) {
-    let mut channel = world.dial();
-    let request = Request::Attach {
-        version,
-        oldest: None,
-        program: "of its time".to_owned(),
-        fork_token: None,
-    };
-    let (_, fds) = world.ask(&mut channel, &request, Fds::new());
-    let mut host = world.host(channel, fds);
-    let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit {
-        listener,
-        total: 64,
-        waits: false,
-    });
-    let (conn, _) = world.connect(&mut host, port);
+    let mut host = world.attach_of(version);
+    let (conn, _) = world.serving(&mut host);
     (host, conn)
 }
 

@@ -191,10 +191,15 @@ impl Host {
 
     /// Closes a connection, whatever has been sent: at position 0.
     pub fn close(&mut self, conn: ConnRef) {
+        self.close_at(conn, 0);
+    }
+
+    /// As [`close`](Self::close), of a connection that others have, too.
+    pub fn close_at(&mut self, conn: ConnRef, at: u64) {
         self.submit(Submission::Close {
             conn,
             abort: false,
-            at: 0,
+            at,
         });
     }
 

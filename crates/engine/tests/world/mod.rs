@@ -515,7 +515,7 @@ impl World {
     /// A process of another user attaches, which only root can have one do.
     pub fn attach_as(&mut self, uid: u32) -> Host {
         let channel = self.dial_as(uid).expect("room");
-        self.attach_by(channel, None)
+        self.attach_by(channel, VERSION, None)
     }
 
     /// A control connection of another user's, which only root can make, if there is room for it.
@@ -560,12 +560,18 @@ impl World {
     /// A process attaches.
     pub fn attach(&mut self, fork_token: Option<u64>) -> Host {
         let channel = self.dial();
-        self.attach_by(channel, fork_token)
+        self.attach_by(channel, VERSION, fork_token)
     }
 
-    fn attach_by(&mut self, mut channel: Channel, fork_token: Option<u64>) -> Host {
+    /// A process that speaks this version alone attaches.
+    pub fn attach_of(&mut self, version: u32) -> Host {
+        let channel = self.dial();
+        self.attach_by(channel, version, None)
+    }
+
+    fn attach_by(&mut self, mut channel: Channel, version: u32, fork_token: Option<u64>) -> Host {
         let request = Request::Attach {
-            version: VERSION,
+            version,
             oldest: None,
             program: "test".to_owned(),
             fork_token,
@@ -622,20 +628,7 @@ impl World {
 
     /// A host accepts from the listener of another, too; the listener's number.
     pub fn join(&mut self, host: &mut Host, other: &Host) -> u32 {
-        let kernel = &other.kernel[0];
-        let addr = kernel.local_addr().expect("bound");
-        let shown: OwnedFd = kernel.try_clone().expect("descriptors").into();
-        let request = Request::Listen {
-            addr,
-            v6only: false,
-            backlog: 128,
-            pinned: false,
-        };
-        let (reply, _) = self.request(host, &request, [shown].into_iter().collect());
-        let Reply::Listening { listener } = reply else {
-            panic!("not listening: {reply:?}");
-        };
-        listener
+        self.show(host, &other.kernel[0])
     }
 
     /// A host with a listener and `credit`, and an open connection that it was handed.

@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 mod room;
+pub mod waiting;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

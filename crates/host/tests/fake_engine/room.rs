@@ -8,6 +8,18 @@ use queue_pair::{Completion, ConnRef, room};
 use super::{Attached, concerns};
 
 impl Attached {
+    /// The peer acknowledges `acked` bytes in all: what is said of that.
+    fn acknowledgement(&mut self, conn: ConnRef, acked: u64) -> Completion {
+        self.connections.get_mut(&conn).unwrap().acked = acked;
+        Completion::Update {
+            conn,
+            addr: 0,
+            len: 0,
+            acked,
+            peer_closed: false,
+        }
+    }
+
     /// Whether a thread of the host sleeps by the word of this connection, which says for how much room somebody waits.
     pub fn is_parked_for_so_much(&self, conn: ConnRef) -> bool {
         let word = self.side.positions.sleeper(conn.index).unwrap();
@@ -22,14 +34,7 @@ impl Attached {
         acked: u64,
         before_it_looks: impl FnOnce(),
     ) {
-        self.connections.get_mut(&conn).unwrap().acked = acked;
-        let update = Completion::Update {
-            conn,
-            addr: 0,
-            len: 0,
-            acked,
-            peer_closed: false,
-        };
+        let update = self.acknowledgement(conn, acked);
         self.post_quietly(update);
         before_it_looks();
         self.wake(concerns(&update), Some(acked));
@@ -37,14 +42,7 @@ impl Attached {
 
     /// The peer acknowledges `acked` bytes in all, which the engine takes for much room.
     pub fn acknowledge_much(&mut self, conn: ConnRef, acked: u64) {
-        self.connections.get_mut(&conn).unwrap().acked = acked;
-        let update = Completion::Update {
-            conn,
-            addr: 0,
-            len: 0,
-            acked,
-            peer_closed: false,
-        };
+        let update = self.acknowledgement(conn, acked);
         self.post_as(update, Some((conn, News::MuchRoom)));
     }
 
