@@ -99,6 +99,11 @@ pub struct Counters {
     pub segments_out: u64,
     /// Emissions; a burst counts once.
     pub emissions: u64,
+    /// Segments with data that arrived for connections.
+    pub data_segments_in: u64,
+    /// Of these, those that came so soon after data were sent on their connection that they must be answers:
+    /// their sender had waited.
+    pub prompt_segments_in: u64,
     /// Bytes of payload that arrived in order.
     pub bytes_in: u64,
     /// Bytes of payload that left, retransmissions included.
@@ -201,6 +206,8 @@ impl Counters {
             segments_in,
             segments_out,
             emissions,
+            data_segments_in,
+            prompt_segments_in,
             bytes_in,
             bytes_out,
             active_opens,
@@ -253,6 +260,8 @@ impl Counters {
             (&mut self.segments_in, segments_in),
             (&mut self.segments_out, segments_out),
             (&mut self.emissions, emissions),
+            (&mut self.data_segments_in, data_segments_in),
+            (&mut self.prompt_segments_in, prompt_segments_in),
             (&mut self.bytes_in, bytes_in),
             (&mut self.bytes_out, bytes_out),
             (&mut self.active_opens, active_opens),

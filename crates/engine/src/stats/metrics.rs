@@ -445,6 +445,16 @@ impl Metrics {
         );
         for (name, help, value) in [
             (
+                "tcp_data_segments_in",
+                "Segments with data",
+                c.data_segments_in,
+            ),
+            (
+                "tcp_prompt_segments_in",
+                "Of these, those whose sender had waited for what was sent before",
+                c.prompt_segments_in,
+            ),
+            (
                 "tcp_icmp_errors_in",
                 "ICMP errors about segments of ours",
                 c.icmp_errors_in,

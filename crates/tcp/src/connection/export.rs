@@ -101,6 +101,7 @@ impl Connection {
             sml,
             mss: _,
             peer_mss,
+            sent_us: _,
             scale,
             scaling,
         } = *snd;

@@ -49,6 +49,7 @@ mod pacing;
 mod path_mtu;
 mod payload;
 mod prediction;
+mod promptness;
 mod receive;
 mod report;
 mod request;
@@ -79,7 +80,7 @@ use crate::recovery::Recovery;
 use crate::recovery::rtt::RttEstimator;
 use crate::send_queue::SendQueue;
 use crate::time::{Millis, Nanos};
-use context::{milliseconds, seconds};
+use context::{microseconds, milliseconds, seconds};
 
 /// Send sequence variables.
 pub(crate) struct SendVars {
@@ -100,6 +101,8 @@ pub(crate) struct SendVars {
     pub(crate) mss: u16,
     /// The MSS that the peer announced (RFC 9293 3.7.1).
     pub(crate) peer_mss: u16,
+    /// When data or a SYN-ACK were last sent, in microseconds that go round: see [`promptness`].
+    pub(crate) sent_us: u16,
     /// How the peer's windows are to be shifted.
     pub(crate) scale: u8,
     /// Both sides agreed on window scaling.

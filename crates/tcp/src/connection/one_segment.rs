@@ -7,7 +7,7 @@ use wire::ip::Ecn;
 use wire::tcp::Flags;
 
 use super::transmit::MAX_PARTS;
-use super::{Connection, Timer, TransmitContext, milliseconds};
+use super::{Connection, Timer, TransmitContext, microseconds, milliseconds};
 use crate::info::State;
 use crate::io::{FrameSink, Outgoing, SinkFull};
 
@@ -63,6 +63,7 @@ impl Connection {
         self.segments_out = self.segments_out.wrapping_add(1);
         self.data_segments_out = self.data_segments_out.wrapping_add(1);
         self.last_sent_ms = milliseconds(cx.now);
+        self.snd.sent_us = microseconds(cx.now);
         self.note_acknowledged(true);
         self.stalled_since = cx.now;
         self.sws_override = false;

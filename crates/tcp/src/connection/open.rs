@@ -148,6 +148,7 @@ impl Connection {
         c.rcv.adv = c.rcv.nxt + u32::from(initial_window(options));
         if let Some(sent_at) = h.sent_at {
             c.rtt.on_sample(now, now.since(sent_at));
+            c.snd.sent_us = super::microseconds(sent_at);
         }
         c.retransmits = u32::from(h.syn_acks.saturating_sub(1));
         // Our SYN is in flight until the segment that is to follow has been accepted: should it not
@@ -235,6 +236,7 @@ impl Connection {
                 sml: iss,
                 mss: local_mss,
                 peer_mss: default_mss(key.remote),
+                sent_us: super::promptness::long_ago(now),
                 scale: 0,
                 scaling: false,
             },

@@ -88,7 +88,7 @@ impl Connection {
     #[inline]
     fn note_predicted(&mut self, segment: &Segment<'_>, cx: &mut Context<'_>) {
         let tcp = &segment.tcp;
-        self.count_segment(segment);
+        self.count_segment(segment, cx.now, &mut cx.common.counters);
         // It begins at RCV.NXT, and nothing lies before what was acknowledged last.
         if tcp.seq == self.rcv.acked
             && self.ts.enabled

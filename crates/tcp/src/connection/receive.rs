@@ -26,7 +26,7 @@ impl Connection {
         store: &mut S,
         cx: &mut Context<'_>,
     ) -> Result<(), DropReason> {
-        self.count_segment(segment);
+        self.count_segment(segment, cx.now, &mut cx.common.counters);
         match self.state {
             State::SynSent => return self.on_segment_syn_sent(segment, cx),
             // Only until its RST has left.
@@ -161,14 +161,6 @@ impl Connection {
         self.note_echo_of_data(segment, cx.now);
         self.on_payload(segment, store, cx)
     }
-
-    #[inline]
-    pub(super) fn count_segment(&mut self, segment: &Segment<'_>) {
-        self.segments_in = self.segments_in.wrapping_add(1);
-        let data = u32::from(!segment.payload.is_empty());
-        self.data_segments_in = self.data_segments_in.wrapping_add(data);
-    }
-
     /// PAWS: whether a TSval is older than TS.Recent, and TS.Recent recent enough to tell.
     //= RFC 7323 §5.5
     fn fails_paws(&self, value: u32, cx: &Context<'_>) -> bool {

@@ -451,6 +451,7 @@ impl Connection {
         }
         self.note_paced(len, cx.now, &cx.common.config);
         self.last_sent_ms = super::milliseconds(cx.now);
+        self.snd.sent_us = super::microseconds(cx.now);
         Ok(())
     }
 }

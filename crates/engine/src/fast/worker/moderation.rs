@@ -4,10 +4,12 @@
 //! NICs do this with their interrupts (`ethtool -C adaptive-rx`). Here it pays even more: to be
 //! woken, to wake the server and to wake the client again costs tens of microseconds, many times
 //! what a small request does. But a delay only helps if frames come whether or not we answer: a
-//! client that waits for our answer before it asks again is merely slowed down. Which of the two it
-//! is cannot be seen, it must be tried: the rate of frames with the delay is compared with the rate
-//! without, again and again, and where the delay costs rate or merges nothing it is left off for a
-//! time that doubles.
+//! client that waits for our answer before it asks again is merely slowed down.
+//!
+//! One that is near is seen: his data come right after ours on the same connection
+//! ([`prompt_segments_in`](tcp::Counters::prompt_segments_in)), and where most do there is no delay. Of others it
+//! must be tried: the rate of frames with the delay is compared with the rate without, again and again, and
+//! where the delay costs rate or merges nothing it is left off for a time that doubles.
 
 use std::time::Duration;
 
@@ -30,6 +32,19 @@ const HELD_SPANS: u32 = 50;
 /// The rest after a first trial that failed, and after many.
 const REST_NS: u64 = 100_000_000;
 const REST_MAX_NS: u64 = 1_600_000_000;
+
+/// Over so many segments with data it is counted how many of their senders had waited.
+const SEGMENTS: u64 = 32;
+
+/// What has been received so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Received {
+    pub frames: u64,
+    /// Segments with data.
+    pub data: u64,
+    /// Of these, those whose senders had waited for what was sent before.
+    pub prompt: u64,
+}
 
 /// What is being found out.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,6 +78,10 @@ pub(super) struct Moderation {
     since: Instant,
     frames: u64,
     sleeps: u32,
+    /// Since which counts it is counted who had waited.
+    counted: Received,
+    /// Whether most had, when that was last known.
+    waited: bool,
 }
 
 impl Moderation {
@@ -75,15 +94,19 @@ impl Moderation {
             since: Instant::ZERO,
             frames: 0,
             sleeps: 0,
+            counted: Received::default(),
+            waited: false,
         }
     }
 
-    /// The worker is about to sleep, and has received `frames` so far: for how long may the device
+    /// The worker is about to sleep, and has `received` that much so far: for how long may the device
     /// not wake it?
-    pub(super) fn before_sleep(&mut self, now: Instant, frames: u64) -> Duration {
+    pub(super) fn before_sleep(&mut self, now: Instant, received: Received) -> Duration {
         if self.delay.is_zero() {
             return Duration::ZERO;
         }
+        self.count_who_waited(received);
+        let frames = received.frames;
         self.sleeps += 1;
         let span_ns = now.saturating_duration_since(self.since).as_nanos() as u64;
         if span_ns >= STALE_NS {
@@ -104,16 +127,38 @@ impl Moderation {
             self.phase = self.next(flow, sleeps_per_second, now);
             self.begin_span(now, frames);
         }
-        match self.phase {
-            Phase::Trying(_) | Phase::Holding(_) => self.delay,
-            Phase::Watching | Phase::Checking(_) | Phase::Resting(_) => Duration::ZERO,
+        if self.delays() {
+            self.delay
+        } else {
+            Duration::ZERO
         }
     }
 
     /// Whether a delay is known not to help, or is not wanted: nobody is gathered, and who waits for an
     /// answer is answered best at once.
-    pub(super) fn does_not_help(&self, now: Instant) -> bool {
-        self.delay.is_zero() || matches!(self.phase, Phase::Resting(until) if now < until)
+    pub(super) fn does_not_help(&mut self, now: Instant, received: Received) -> bool {
+        self.count_who_waited(received);
+        self.delay.is_zero()
+            || self.waited
+            || matches!(self.phase, Phase::Resting(until) if now < until)
+    }
+
+    fn delays(&self) -> bool {
+        matches!(self.phase, Phase::Trying(_) | Phase::Holding(_))
+    }
+
+    /// Finds out whether most of those who send wait for us. What was seen with a delay does not count: it
+    /// comes late by the delay, whoever sent it.
+    fn count_who_waited(&mut self, received: Received) {
+        if self.delays() {
+            (self.counted, self.waited) = (received, false);
+            return;
+        }
+        let data = received.data.saturating_sub(self.counted.data);
+        if data >= SEGMENTS {
+            let prompt = received.prompt.saturating_sub(self.counted.prompt);
+            (self.counted, self.waited) = (received, 2 * prompt >= data);
+        }
     }
 
     fn begin_span(&mut self, now: Instant, frames: u64) {
@@ -124,6 +169,7 @@ impl Moderation {
 
     fn next(&mut self, flow: Flow, sleeps_per_second: f64, now: Instant) -> Phase {
         match self.phase {
+            Phase::Watching | Phase::Checking(_) if self.waited => Phase::Watching,
             Phase::Watching if sleeps_per_second >= SLEEPS_PER_SECOND => Phase::Trying(flow),
             Phase::Watching => Phase::Watching,
             Phase::Trying(without) => {
@@ -162,12 +208,14 @@ mod tests {
 
     const DELAY: Duration = Duration::from_micros(100);
     const MICROSECOND: u64 = 1_000;
+    /// As the TCP counts: who answers within this had waited.
+    const PROMPT_NS: u64 = 150 * MICROSECOND;
 
     /// A worker's sleeps under virtual time.
     struct World {
         moderation: Moderation,
         now_ns: u64,
-        frames: u64,
+        received: Received,
         delayed: u64,
         sleeps: u64,
     }
@@ -177,7 +225,7 @@ mod tests {
             Self {
                 moderation: Moderation::new(delay),
                 now_ns: 1,
-                frames: 0,
+                received: Received::default(),
                 delayed: 0,
                 sleeps: 0,
             }
@@ -186,7 +234,7 @@ mod tests {
         /// Sleeps once; the delay, in nanoseconds.
         fn sleep(&mut self) -> u64 {
             let now = Instant::from_nanos(self.now_ns);
-            let delay = self.moderation.before_sleep(now, self.frames).as_nanos() as u64;
+            let delay = self.moderation.before_sleep(now, self.received).as_nanos() as u64;
             self.sleeps += 1;
             self.delayed += u64::from(delay > 0);
             delay
@@ -199,7 +247,8 @@ mod tests {
             while self.now_ns < end {
                 let awake = next.max(self.now_ns + self.sleep());
                 while next <= awake {
-                    self.frames += 1;
+                    self.received.frames += 1;
+                    self.received.data += 1;
                     next += interval_ns;
                 }
                 self.now_ns = awake + 5 * MICROSECOND;
@@ -210,10 +259,17 @@ mod tests {
         fn closed_loop(&mut self, clients: u64, think_ns: u64, span_ns: u64) {
             let end = self.now_ns + span_ns;
             while self.now_ns < end {
-                let delay = self.sleep();
-                self.now_ns += delay.max(think_ns) + 5 * MICROSECOND;
-                self.frames += clients;
+                let gap = self.sleep().max(think_ns) + 5 * MICROSECOND;
+                self.now_ns += gap;
+                self.received.frames += clients;
+                self.received.data += clients;
+                self.received.prompt += if gap <= PROMPT_NS { clients } else { 0 };
             }
+        }
+
+        fn does_not_help(&mut self) -> bool {
+            let now = Instant::from_nanos(self.now_ns);
+            self.moderation.does_not_help(now, self.received)
         }
 
         fn share_delayed(&mut self) -> f64 {
@@ -230,21 +286,60 @@ mod tests {
         let mut world = World::new(DELAY);
         world.open_loop(30 * MICROSECOND, SECOND);
         world.share_delayed();
-        let sleeps = world.frames;
+        let before = world.received.frames;
         world.open_loop(30 * MICROSECOND, 4 * SECOND);
-        let frames_per_sleep = (world.frames - sleeps) as f64 / world.sleeps as f64;
+        let frames_per_sleep = (world.received.frames - before) as f64 / world.sleeps as f64;
         assert!(world.share_delayed() > 0.8);
         assert!(frames_per_sleep > 2.5, "{frames_per_sleep}");
     }
 
     #[test]
-    fn clients_that_wait_for_answers_are_left_alone() {
+    fn clients_that_are_seen_to_wait_are_never_delayed() {
         for clients in [1, 4] {
             let mut world = World::new(DELAY);
+            world.closed_loop(clients, 20 * MICROSECOND, SECOND / 100);
+            assert!(
+                world.does_not_help(),
+                "known within a hundredth of a second"
+            );
             world.closed_loop(clients, 20 * MICROSECOND, 10 * SECOND);
-            let share = world.share_delayed();
-            assert!(share > 0.0 && share < 0.01, "{clients} clients: {share}");
+            assert_eq!(world.share_delayed(), 0.0, "{clients} clients");
+            assert!(world.does_not_help());
         }
+    }
+
+    #[test]
+    fn clients_that_wait_and_are_further_away_are_tried_and_left_alone() {
+        for clients in [1, 4] {
+            let mut world = World::new(Duration::from_micros(300));
+            world.closed_loop(clients, 200 * MICROSECOND, 10 * SECOND);
+            let share = world.share_delayed();
+            assert!(share > 0.0 && share < 0.02, "{clients} clients: {share}");
+        }
+    }
+
+    #[test]
+    fn whether_they_wait_is_seen_without_sleeping() {
+        let mut world = World::new(DELAY);
+        world.closed_loop(1, 20 * MICROSECOND, SECOND);
+        assert!(world.does_not_help());
+        // A worker that looks for long does not sleep meanwhile.
+        world.received.frames += SEGMENTS;
+        world.received.data += SEGMENTS;
+        assert!(!world.does_not_help());
+    }
+
+    #[test]
+    fn few_who_wait_do_not_keep_the_others_from_being_gathered() {
+        let mut world = World::new(DELAY);
+        world.open_loop(30 * MICROSECOND, SECOND / 2);
+        world.share_delayed();
+        for _ in 0..1_000 {
+            world.open_loop(30 * MICROSECOND, SECOND / 500);
+            world.received.data += 10;
+            world.received.prompt += 10;
+        }
+        assert!(world.share_delayed() > 0.8);
     }
 
     #[test]

@@ -141,8 +141,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 continue;
             }
             let idle = now.saturating_duration_since(state.last_work);
+            let received = self.received();
             let limit = state.looking.limit(self.serving, self.config.spin(), || {
-                self.moderation.does_not_help(now)
+                self.moderation.does_not_help(now, received)
             });
             let crowded = state.crowd.is_met(now.as_nanos());
             if idle < limit && !state.make_way && !crowded {

@@ -12,6 +12,7 @@ use rustix::time::Timespec;
 use tcp::Instant;
 
 use super::Worker;
+use super::moderation::Received;
 use crate::clock::Clock;
 use crate::fast::session::EndReason;
 use crate::network::Network;
@@ -43,7 +44,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let until = self.wake_time(due);
             let delay = match self.serving {
                 Profile::Latency => Duration::ZERO,
-                _ => self.moderation.before_sleep(now, self.counters.frames),
+                _ => self.moderation.before_sleep(now, self.received()),
             };
             let rung = !delay.is_zero() && self.wait_for_bells(until, delay, now);
             if !rung {
@@ -59,6 +60,16 @@ impl<D: Device, N: Network> Worker<D, N> {
         let after = clock.now();
         self.counters.sleep_ns += after.saturating_duration_since(now).as_nanos() as u64;
         Woken { at: after, by_bell }
+    }
+
+    /// What has come so far, as receive moderation asks for it.
+    pub(super) fn received(&self) -> Received {
+        let tcp = self.stack.counters();
+        Received {
+            frames: self.counters.frames,
+            data: tcp.data_segments_in,
+            prompt: tcp.prompt_segments_in,
+        }
     }
 
     /// Waits until there is something to do; false if it was the device alone, or time.
