@@ -12,6 +12,7 @@ mod sender;
 mod sink;
 mod store;
 mod stream;
+mod switch;
 mod used;
 mod web;
 
@@ -36,6 +37,7 @@ enum Subject {
     Hold(hold::Args),
     Sink(sink::Args),
     Store(store::Args),
+    Switch(switch::Args),
     Web(web::Args),
 }
 
@@ -47,6 +49,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Subject::Channel(args) => channel::run(args)?,
         Subject::Course(args) => course::run(args)?,
         Subject::Sink(args) => sink::run(args)?,
+        Subject::Switch(args) => match switch::run(args)? {
+            Some(found) => found,
+            None => return Ok(ExitCode::SUCCESS),
+        },
         Subject::FastCgi(args) => {
             fast_cgi::run(args)?;
             return Ok(ExitCode::SUCCESS);

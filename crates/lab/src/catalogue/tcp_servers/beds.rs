@@ -14,10 +14,34 @@ pub(super) const PLACES: [(&str, usize); 2] = [
     ("on the other core", CLIENT_CORE),
 ];
 
+/// What tells an engine to look for work, for up to a millisecond before it sleeps.
+pub(super) const LOOKS: &[&str] = &["--profile", "latency"];
+
+/// The core of an engine that looks for work, of a machine with so many: the third, where there is one.
+pub(super) const fn core_of_looking(cores: usize) -> usize {
+    if cores > 2 { 2 } else { CLIENT_CORE }
+}
+
+/// A further place, of an engine that [looks for work](LOOKS), on a machine with so many cores.
+pub(super) fn awake(cores: usize) -> (&'static str, usize) {
+    let core = core_of_looking(cores);
+    let name = match core {
+        CLIENT_CORE => "awake on the other core",
+        _ => "awake on a core of its own",
+    };
+    (name, core)
+}
+
+/// Cores of this machine.
+pub(super) fn cores_here() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// The core of the engine in this place.
 pub(super) fn core_of(place: &str) -> Option<usize> {
-    let known = PLACES.iter().find(|(name, _)| *name == place);
-    known.map(|(_, core)| *core)
+    let mut places = PLACES.into_iter().chain([awake(cores_here())]);
+    let (_, core) = places.find(|(name, _)| *name == place)?;
+    Some(core)
 }
 
 /// A place in the source.
@@ -31,7 +55,7 @@ pub(super) fn cited(place: &str) -> Citation {
 /// A kernel, and an engine in each place, as far as they are asked for.
 pub(super) struct Beds {
     kernel: Option<Bed>,
-    engines: Vec<Bed>,
+    engines: Vec<(&'static str, Bed)>,
 }
 
 impl Beds {
@@ -40,12 +64,25 @@ impl Beds {
         let kernel = setup.subjects.iter().find(is_kernel);
         let engine = setup.subjects.iter().find(|subject| !is_kernel(subject));
         let places = PLACES.iter().filter(|_| engine.is_some());
-        let engines =
-            places.map(|(_, core)| Bed::with_engine_on(setup, STACKS[1], World::new()?, *core));
+        let engines = places.map(|(name, core)| {
+            let bed = Bed::with_engine_on(setup, STACKS[1], World::new()?, *core)?;
+            Ok((*name, bed))
+        });
         Ok(Self {
             kernel: kernel.map(|kernel| Bed::bare(setup, kernel)).transpose()?,
             engines: engines.collect::<Result<_>>()?,
         })
+    }
+
+    /// As [`new`](Self::new), and one that is [awake], if any engine is asked for.
+    pub(super) fn with_awake(setup: &Setup) -> Result<Self> {
+        let mut beds = Self::new(setup)?;
+        if !beds.engines.is_empty() {
+            let (name, core) = awake(cores_here());
+            let bed = Bed::with_engine_told(setup, STACKS[1], World::new()?, core, LOOKS)?;
+            beds.engines.push((name, bed));
+        }
+        Ok(beds)
     }
 
     /// The kernel's, or that with the engine at a place.
@@ -53,9 +90,8 @@ impl Beds {
         if is_kernel {
             return self.kernel.as_ref().context("there is no kernel");
         }
-        let index = PLACES.iter().position(|(name, _)| *name == place);
-        match index.and_then(|index| self.engines.get(index)) {
-            Some(bed) => Ok(bed),
+        match self.engines.iter().find(|(name, _)| *name == place) {
+            Some((_, bed)) => Ok(bed),
             None => bail!("no engine {place}"),
         }
     }

@@ -2,8 +2,9 @@
 
 use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::super::{Entry, Extent, Setup};
+use super::beds::{LOOKS, core_of_looking, cores_here};
 use super::server::{self, Words};
-use super::{ASYNCHRONOUS, SYNCHRONOUS, cited};
+use super::{ASYNCHRONOUS, SYNCHRONOUS, cited, number, read, subject};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::world::World;
@@ -25,46 +26,72 @@ const SIZE: &str = "message";
 const MANNER: &str = "program";
 const ONE_WAY: &str = "one-way latency";
 const SERVER: &str = "CPU of the program, a message";
+const SWITCH: &str = "a switch between two processes on a core";
 /// What a report calls each, and how the program is told of it.
-const SUBJECTS: [(&str, &str); 7] = [
+const SUBJECTS: [(&str, &str); 8] = [
     (KERNEL, "sockets"),
+    (BOUND, "sockets"),
     (INTERPOSER, "sockets"),
     SYNCHRONOUS,
     ASYNCHRONOUS,
     ("registered", "registered"),
-    ("pull", "pull"),
+    (PULL, "pull"),
     (PUSH, "push"),
 ];
 const KERNEL: &str = "kernel";
+/// What an engine in a process of its own is held against where all are on one core: each way is by the engine, a switch
+/// more than by the kernel's TCP, which runs in the softirq of who sends.
+const BOUND: &str = "kernel and two switches";
 const INTERPOSER: &str = "interposer";
+const PULL: &str = "pull";
 const PUSH: &str = "push";
-/// What the program does while nothing has come, whether that is polling, and what the engine does.
-const MANNERS: [(&str, bool, Looks); 3] = [
-    ("waits, engine on its core", false, Looks::OnItsCore),
-    (
-        "waits, engine looks on a core of its own",
-        false,
-        Looks::OnItsOwn,
-    ),
-    (
-        "polls, engine looks on a core of its own",
-        true,
-        Looks::OnItsOwn,
-    ),
-];
+/// The ways that are held against the kernel where all are on one core, besides the bound.
+const ON_ONE_CORE: [&str; 3] = [ASYNCHRONOUS.0, PULL, PUSH];
+
+/// What the program does while nothing has come, whether that is polling, and where the engine is, on a machine with so
+/// many cores.
+const fn manners(cores: usize) -> [(&'static str, bool, Engine); 4] {
+    let [waits, polls] = match core_of_looking(cores) {
+        CLIENT_CORE => [
+            "waits, engine looks on the client's core",
+            "polls, engine looks on the client's core",
+        ],
+        _ => [
+            "waits, engine looks on a core of its own",
+            "polls, engine looks on a core of its own",
+        ],
+    };
+    [
+        ("waits, engine on its core", false, Engine::OnItsCore),
+        (
+            "waits, engine and client on its core",
+            false,
+            Engine::AllOnOne,
+        ),
+        (waits, false, Engine::Looks),
+        (polls, true, Engine::Looks),
+    ]
+}
 
 /// Where the engine is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Looks {
+enum Engine {
     /// On the core of its program, and sleeps while there is nothing to do.
     OnItsCore,
-    /// On another core, and looks for work for up to a millisecond before it sleeps: it is told `--profile latency`.
-    OnItsOwn,
+    /// So, and the client is there, too.
+    AllOnOne,
+    /// On another core, and [looks for work](LOOKS).
+    Looks,
 }
 
-/// The core of an engine that looks for work, of a machine with so many: the third, where there is one.
-const fn core_of_looking(cores: usize) -> usize {
-    if cores > 2 { 2 } else { CLIENT_CORE }
+impl Engine {
+    /// The core of the client then.
+    const fn client(self) -> usize {
+        match self {
+            Self::AllOnOne => SERVER_CORE,
+            Self::OnItsCore | Self::Looks => CLIENT_CORE,
+        }
+    }
 }
 
 /// What is on which core, on a machine with so many.
@@ -78,14 +105,11 @@ fn roles(cores: usize) -> String {
         _ => "on core 2, its own",
     };
     format!(
-        "the program on core 0, the client on core 1; the engine on core 0 or, where it looks for work \
-         (`--profile latency`), {place}"
+        "the program on core 0, the client on core 1 or, where it is said to be on the program's core, on core 0; the \
+         engine on core 0 or, where it looks for work (`--profile latency`), {place}"
     )
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
 const SIZES: [f64; 9] = [
     16.0, 32.0, 64.0, 128.0, 512.0, 1_024.0, 4_096.0, 8_192.0, 16_384.0,
 ];
@@ -93,15 +117,15 @@ const SIZES: [f64; 9] = [
 fn declare(extent: Extent) -> Experiment {
     let quick = extent == Extent::Quick;
     let sizes = if quick { &[64.0] } else { &SIZES[..] };
-    let manners = MANNERS.map(|(name, ..)| name);
-    let [waits, looks, _] = manners;
-    let levels = if quick { &[waits, looks] } else { &manners[..] };
-    let claim = |says: &str, manner: &str, ratio| Claim {
-        says: says.into(),
+    let manners = manners(cores_here()).map(|(name, ..)| name);
+    let [waits, on_one, looks, _] = manners;
+    let levels = if quick { &manners[..3] } else { &manners[..] };
+    let claim = |says: String, [subject, to]: [&str; 2], manner: &str, ratio| Claim {
+        says,
         citation: Citation::goal(),
         measure: ONE_WAY.into(),
-        subject: PUSH.into(),
-        to: KERNEL.into(),
+        subject: subject.into(),
+        to: to.into(),
         at: vec![(SIZE.into(), "64".into()), (MANNER.into(), manner.into())],
         ratio,
     };
@@ -113,6 +137,34 @@ fn declare(extent: Extent) -> Experiment {
     let mut pictures: Vec<Picture> = levels.iter().map(picture).collect();
     let cpu = Picture::new("CPU of a program that waits", SIZE, SERVER);
     pictures.push(cpu.log_x().log_y().at(MANNER, waits));
+    let [on_its_core, at_most] = [
+        "With the client on another core an echo of 64 bytes takes no longer than on the kernel",
+        looks_fast(cores_here()),
+    ];
+    let mut claims = vec![
+        claim(
+            on_its_core.into(),
+            [PUSH, KERNEL],
+            waits,
+            Bound::AtMost(1.0),
+        ),
+        claim(at_most.into(), [PUSH, KERNEL], looks, Bound::AtMost(0.6)),
+    ];
+    for (to, than) in [
+        (KERNEL, "on the kernel"),
+        (BOUND, "on the kernel with two switches more"),
+    ] {
+        claims.extend(ON_ONE_CORE.map(|way| {
+            let says = format!(
+                "With both ends on one core an echo of 64 bytes takes no longer than {than}"
+            );
+            claim(says, [way, to], on_one, Bound::AtMost(1.0))
+        }));
+    }
+    let mut program = Axis::of_words(MANNER, levels);
+    for level in &mut program.levels {
+        level.without = without(level.name == on_one);
+    }
     Experiment {
         name: ENTRY.name.into(),
         title: "One-way latency of programs that know of their engine".into(),
@@ -124,45 +176,69 @@ fn declare(extent: Extent) -> Experiment {
             and its other end is always the same. Synchronous does nothing else until the engine has handed the \
             answer to the wire, asynchronous waits for nothing; both copy. Registered copies what comes, and answers \
             from registered memory; pull looks at what has come and answers from there; push receives into posted buffers \
-            and answers from them"
+            and answers from them. Where both ends are on one core each way is by an engine that has to be switched to, \
+            and the kernel's TCP runs in the softirq of who sends: a round trip has two switches of contexts more. What \
+            one takes is measured in the same run: two processes on that core wake each other by pipes, and do nothing \
+            else. 'Kernel and two switches' is the kernel's echo, measured once more, with one switch added each way: an \
+            engine in a process of its own is below that only if its TCP takes less than the kernel's"
             .into(),
-        roles: roles(cores()),
+        roles: roles(cores_here()),
         axes: vec![
             Axis::of_numbers(SIZE, "B", sizes),
-            Axis::of_words(MANNER, levels),
+            program,
         ],
         subjects: SUBJECTS.map(|(name, _)| name.to_owned()).to_vec(),
-        measures: vec![Measure::new(ONE_WAY, "µs"), Measure::new(SERVER, "µs")],
+        measures: [ONE_WAY, SERVER, SWITCH]
+            .map(|name| Measure::new(name, "µs"))
+            .into(),
         pictures,
         findings: findings(),
-        claims: vec![
-            claim(
-                "On one core an echo of 64 bytes takes no longer than on the kernel",
-                waits,
-                Bound::AtMost(1.0),
-            ),
-            claim(
-                "With an engine that looks for work on a core of its own it takes 0.6 of the time at most",
-                looks,
-                Bound::AtMost(0.6),
-            ),
-        ],
+        claims,
         left_out: Vec::new(),
         model: None,
     }
+}
+
+/// The subjects that are not measured there: where all are on one core, or elsewhere.
+fn without(is_on_one_core: bool) -> Vec<String> {
+    let names = SUBJECTS.map(|(name, _)| name).into_iter();
+    let is_left_out = |name: &&str| match *name {
+        KERNEL => false,
+        BOUND => !is_on_one_core,
+        way => is_on_one_core && !ON_ONE_CORE.contains(&way),
+    };
+    names.filter(is_left_out).map(str::to_owned).collect()
+}
+
+/// The goal of an engine that looks for work, which is one of a core of its own.
+const fn looks_fast(cores: usize) -> &'static str {
+    match core_of_looking(cores) {
+        CLIENT_CORE => {
+            "With an engine that looks for work it takes 0.6 of the time at most (the goal is for a core of its own, \
+             which it does not have here)"
+        }
+        _ => {
+            "With an engine that looks for work on a core of its own it takes 0.6 of the time at most"
+        }
+    }
+}
+
+/// Whether it has no engine.
+fn is_kernel(subject: &str) -> bool {
+    [KERNEL, BOUND].contains(&subject)
 }
 
 struct Latency {
     setup: Setup,
     kernel: Option<Bed>,
     on_its_core: Option<Bed>,
-    on_its_own: Option<Bed>,
+    looks: Option<Bed>,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let is_asked_for = |is_kernel: bool| {
+    let is_asked_for = |kernel: bool| {
         let mut subjects = setup.subjects.iter();
-        subjects.any(|subject| (subject == KERNEL) == is_kernel)
+        subjects.any(|subject| is_kernel(subject) == kernel)
     };
     let engine = |core, options: &[&str]| {
         let make = || Bed::with_engine_told(setup, STACKS[1], World::new()?, core, options);
@@ -173,7 +249,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
         setup: setup.clone(),
         kernel: kernel.transpose()?,
         on_its_core: engine(SERVER_CORE, &[])?,
-        on_its_own: engine(core_of_looking(cores()), &["--profile", "latency"])?,
+        looks: engine(core_of_looking(cores_here()), LOOKS)?,
     }))
 }
 
@@ -182,41 +258,56 @@ impl Bench for Latency {
         let known = SUBJECTS.iter().find(|(name, _)| *name == at.subject);
         let (_, way) = known.with_context(|| format!("no subject {}", at.subject))?;
         let manner = at.word(MANNER)?;
-        let known = MANNERS.iter().find(|(name, ..)| *name == manner);
+        let mut known = manners(cores_here()).into_iter();
+        let known = known.find(|(name, ..)| *name == manner);
         let (_, polls, place) = known.with_context(|| format!("no program that {manner}"))?;
         let bed = match place {
-            _ if at.subject == KERNEL => &self.kernel,
-            Looks::OnItsCore => &self.on_its_core,
-            Looks::OnItsOwn => &self.on_its_own,
+            _ if is_kernel(at.subject) => &self.kernel,
+            Engine::OnItsCore | Engine::AllOnOne => &self.on_its_core,
+            Engine::Looks => &self.looks,
         };
         let bed = bed.as_ref().context("there is no bed for it")?;
         let words = Words {
-            way: if *polls { &[way, "--poll"] } else { &[way] },
+            way: if polls { &[way, "--poll"] } else { &[way] },
             size: at.number(SIZE)? as usize,
             is_interposed: at.subject == INTERPOSER,
             is_on_engine: true,
         };
         let server = server::start(&self.setup, bed, &words)?;
         let pid = server.id();
-        let (mut times, used) = measure(bed, pid, words.size, at.window)?;
+        let (mut times, used) = measure(bed, pid, place.client(), words.size, at.window)?;
         server.kill()?;
         let messages = times.len() as f64;
         let median = server::median(&mut times).context("not a single message")?;
-        Ok(Sample::default()
-            .with(ONE_WAY, median / 2.0)
-            .with(SERVER, used.as_secs_f64() * 1e6 / messages))
+        let sample = Sample::default().with(SERVER, used.as_secs_f64() * 1e6 / messages);
+        if at.subject != BOUND {
+            return Ok(sample.with(ONE_WAY, median / 2.0));
+        }
+        // Of the two of a round trip each way has one.
+        let switch = switch(&self.setup, bed, at.window)?;
+        Ok(sample
+            .with(ONE_WAY, median / 2.0 + switch)
+            .with(SWITCH, switch))
     }
 }
 
-/// The times of exchanges, and what the program used meanwhile.
+/// What a switch takes on the core of the program, in microseconds.
+fn switch(setup: &Setup, bed: &Bed, window: Duration) -> Result<f64> {
+    let seconds = window.as_secs().max(1).to_string();
+    let program = subject(setup, bed, false).args(["switch", "--seconds", &seconds]);
+    Ok(number(&read(&program.output()?)?, "switch_ns")? / 1e3)
+}
+
+/// The times of exchanges with a client on this core, and what the program used meanwhile.
 fn measure(
     bed: &Bed,
     pid: u32,
+    client: usize,
     size: usize,
     window: Duration,
 ) -> Result<(Vec<Duration>, Duration)> {
     let asks = || server::exchanges(size, window);
-    let (times, cost) = bed.account_with(&[pid], || server::as_client(bed, asks))?;
+    let (times, cost) = bed.account_with(&[pid], || server::as_client_on(bed, client, asks))?;
     cost.came_to_engine()?;
     Ok((times, cost.server()))
 }
@@ -244,12 +335,25 @@ fn findings() -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLIENT_CORE, core_of_looking, roles};
+    use super::{
+        BOUND, CLIENT_CORE, INTERPOSER, core_of_looking, looks_fast, manners, roles, without,
+    };
 
     #[test]
     fn who_shares_a_core_is_said() {
         assert_eq!((core_of_looking(2), core_of_looking(8)), (CLIENT_CORE, 2));
         assert!(roles(2).contains("together with the client"));
         assert!(roles(3).contains("on core 2, its own"));
+        let own = |cores: usize| manners(cores).map(|(name, ..)| name.contains("core of its own"));
+        assert_eq!(own(2), [false; 4]);
+        assert_eq!(own(3), [false, false, true, true]);
+        assert!(looks_fast(2).contains("does not have here"));
+    }
+
+    #[test]
+    fn the_bound_is_that_of_one_core() {
+        assert_eq!(without(false), [BOUND]);
+        let on_one = without(true);
+        assert!(on_one.contains(&INTERPOSER.to_owned()) && !on_one.contains(&BOUND.to_owned()));
     }
 }

@@ -52,8 +52,17 @@ pub fn start(setup: &Setup, bed: &Bed, words: &Words<'_>) -> Result<Process> {
 
 /// Runs `work` where clients are.
 pub fn as_client<T: Send>(bed: &Bed, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    as_client_on(bed, CLIENT_CORE, work)
+}
+
+/// As [`as_client`], on this core.
+pub fn as_client_on<T: Send>(
+    bed: &Bed,
+    core: usize,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
     bed.world().on(Side::Client, || {
-        cores::stay_on(CLIENT_CORE)?;
+        cores::stay_on(core)?;
         work()
     })
 }
