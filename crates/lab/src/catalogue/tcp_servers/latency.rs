@@ -4,7 +4,7 @@ use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::super::{Entry, Extent, Setup};
 use super::beds::{LOOKS, core_of_looking, cores_here};
 use super::server::{self, Words};
-use super::{ASYNCHRONOUS, SYNCHRONOUS, cited, number, read, subject};
+use super::{ASYNCHRONOUS, SYNCHRONOUS, cited, number, read, subject, subjects};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::world::World;
@@ -34,7 +34,7 @@ const SUBJECTS: [(&str, &str); 8] = [
     (INTERPOSER, "sockets"),
     SYNCHRONOUS,
     ASYNCHRONOUS,
-    ("registered", "registered"),
+    (REGISTERED, "registered"),
     (PULL, "pull"),
     (PUSH, "push"),
 ];
@@ -42,6 +42,7 @@ const KERNEL: &str = "kernel";
 /// What an engine in a process of its own is held against where all are on one core: each way is by the engine, a switch
 /// more than by the kernel's TCP, which runs in the softirq of who sends.
 const BOUND: &str = "kernel and two switches";
+const REGISTERED: &str = "registered";
 const INTERPOSER: &str = "interposer";
 const PULL: &str = "pull";
 const PUSH: &str = "push";
@@ -187,7 +188,7 @@ fn declare(extent: Extent) -> Experiment {
             Axis::of_numbers(SIZE, "B", sizes),
             program,
         ],
-        subjects: SUBJECTS.map(|(name, _)| name.to_owned()).to_vec(),
+        subjects: subjects(extent, SUBJECTS.iter().map(|(name, _)| *name), REGISTERED),
         measures: [ONE_WAY, SERVER, SWITCH]
             .map(|name| Measure::new(name, "µs"))
             .into(),
