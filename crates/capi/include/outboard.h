@@ -71,17 +71,19 @@ enum ob_kind {
     OB_WAKE = 8,    /* ob_wake was called */
     OB_PLACED = 9,  /* the posted buffer with this cookie holds bytes by now, from its front; what
                        follows is not the program's yet */
-    OB_FILLED = 10  /* the posted buffer with this cookie is the program's again, with bytes in it: it is
+    OB_FILLED = 10, /* the posted buffer with this cookie is the program's again, with bytes in it: it is
                        full, or the stream has ended, or error says why nothing more comes */
+    OB_FREE = 11    /* nothing names the registered memory any more that ob_tell_when_free was asked about
+                       with this cookie */
 };
 
 /* One event: 32 bytes on every machine. */
 typedef struct ob_event {
     uint32_t kind;    /* enum ob_kind */
     int32_t error;    /* a positive error number, or 0 */
-    ob_handle handle; /* to whom it happened */
-    uint64_t cookie;  /* the send's for OB_SENT, the buffer's for OB_PLACED and OB_FILLED, otherwise the
-                         handle's */
+    ob_handle handle; /* to whom it happened; 0 for OB_FREE */
+    uint64_t cookie;  /* the send's for OB_SENT, the buffer's for OB_PLACED and OB_FILLED, the memory's for
+                         OB_FREE, otherwise the handle's */
     uint64_t bytes;   /* as the kind says */
 } ob_event;
 
@@ -149,7 +151,7 @@ enum ob_flags {
     OB_PEEK = 2,  /* what is received stays to be received again */
     OB_ASYNC = 4, /* the send comes back as OB_SENT with its cookie, when the peer has acknowledged it */
     OB_LEFT = 8   /* with OB_ASYNC: it comes back when all of it has left, once. It may have to leave again,
-                     so that memory which it names may not change yet */
+                     so that memory which it names may not change yet: ob_tell_when_free */
 };
 
 /* What is known of a connection. Of the kernel's the TCP's own facts are 0: ask TCP_INFO there. Of a listener
@@ -392,9 +394,19 @@ int ob_register_memfd(const ob_context *context, int fd, uint64_t offset, size_t
 void *ob_memory_data(const ob_memory *memory);
 size_t ob_memory_len(const ob_memory *memory);
 
-/* Gives registered memory back; no call that names it may begin afterwards. -EBUSY: a send
- * that names it has not come back, a buffer of it is posted, or a call that names it is under way in another
- * thread; nothing changes.
+/* Tells when registered memory is free: by OB_FREE, once and in this queue, when nothing names it any more, be it in
+ * this queue or in another: every send from it has come back, and what the engine reads there the peer has acknowledged; no buffer of
+ * it is posted, nor is one of a connection that was closed still the engine's. Then ob_unregister does not refuse it,
+ * or the program writes there anew. It is told at once if that is so already, and otherwise while the queue is
+ * waited in or polled, at most 50 ms later than it is so. Until then the memory may be used, and is waited for
+ * anew; if it is given back first, OB_FREE tells of that.
+ * -EINVAL: one of them is NULL.
+ * Threads: any, one at a time in a queue (-EBUSY). */
+int ob_tell_when_free(ob_queue *queue, const ob_memory *memory, uint64_t cookie);
+
+/* Gives registered memory back; no call that names it may begin afterwards. It never waits: ob_tell_when_free tells
+ * when it will do. -EBUSY: a send that names it has not come back, a buffer of it is posted, or a call that names it
+ * is under way in another thread; nothing changes.
  * Threads: any, but one alone gives it back; -EBUSY while a call of another is under way with it. */
 int ob_unregister(ob_memory *memory);
 
@@ -504,11 +516,11 @@ int ob_release(ob_queue *queue, uint64_t view);
  * program's again. The engine places there what comes as it comes, and nothing is copied at the host but
  * what had come before it knew of the buffer; on the kernel the library reads it from the socket.
  * While a buffer waits for bytes nothing is received otherwise. A closed connection's buffers do not come
- * back by an event; their memory can be given back when ob_unregister says so. To use it again before, end the
- * connection by ob_shutdown, and close it when OB_FILLED has come.
+ * back by OB_FILLED; ob_tell_when_free tells when their memory is free. To use it before, end the connection by
+ * ob_shutdown, and close it when OB_FILLED has come. To a connection that is over what is left comes, and OB_FILLED.
  * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released; or the engine fills a
  * buffer of its own memory, and this one is of a file (ob_register_memfd): post it when that has come back. -ENOBUFS: the
- * connection has 64. -ENOTCONN: it is still being opened. To one that is over what is left comes, and OB_FILLED.
+ * connection has 64. -ENOTCONN: it is still being opened.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_post(ob_queue *queue, ob_handle handle, const ob_memory *memory, size_t offset, size_t len,
             uint64_t cookie);

@@ -7,6 +7,7 @@ use libc::{c_int, c_void, size_t};
 use native::{Errno, Memory};
 
 use crate::context::ObContext;
+use crate::queue::{ObQueue, within};
 use crate::{code, descriptor, number};
 
 /// `ob_memory`. Empty only while it is being given back.
@@ -136,4 +137,25 @@ pub unsafe extern "C" fn ob_unregister(memory: *mut ObMemory) -> c_int {
     // SAFETY: it was made by `ob_register`, and is not used again.
     drop(unsafe { Box::from_raw(memory) });
     0
+}
+
+/// See outboard.h.
+///
+/// # Safety
+/// `queue` is NULL or a queue, `memory` NULL or registered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ob_tell_when_free(
+    queue: *mut ObQueue,
+    memory: *const ObMemory,
+    cookie: u64,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    code(unsafe {
+        let memory = memory.as_ref().ok_or(Errno::INVAL);
+        within(queue, |inside| {
+            let memory = memory?.hold()?;
+            inside.queue.tell_when_free(memory.get()?, cookie);
+            Ok(())
+        })
+    })
 }

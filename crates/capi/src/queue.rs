@@ -77,7 +77,10 @@ impl Inside {
 
     /// C's number for a handle.
     pub(crate) fn number(&self, handle: Handle) -> u64 {
-        handle.data().as_ffi() ^ self.mark
+        match handle.is_null() {
+            true => 0,
+            false => handle.data().as_ffi() ^ self.mark,
+        }
     }
 }
 

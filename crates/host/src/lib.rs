@@ -88,5 +88,5 @@ pub use rustix::io::Errno;
 pub use session::{LastWords, REMARKS, Session};
 pub use sleep::{Company, Sleeper, Waiting};
 pub use socket::{DEFAULT_SEND_BUFFER, PendingError, Shutdown, Socket, View};
-pub use socket::{Piece, Registered, Room};
+pub use socket::{Piece, Registered, RegisteredWatch, Room};
 pub use stand::interrupted;

@@ -1,4 +1,5 @@
-//! Connections whose asynchronous sends are looked at now and then, because nobody may tell when they come back.
+//! What is looked at now and then, because nobody may tell of it: connections whose asynchronous sends come back, and
+//! registered memory that becomes free.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,15 +13,15 @@ const EVERY: Duration = Duration::from_millis(50);
 const AT_ONCE: usize = 1024;
 
 /// They, in the order in which they are looked at.
-pub(crate) struct Awaiting {
-    list: VecDeque<Handle>,
+pub(crate) struct Awaiting<T = Handle> {
+    list: VecDeque<T>,
     /// When the last round began, or the first was listed.
     since: Instant,
     /// How many are still to be looked at in this round: the first ones.
     left: usize,
 }
 
-impl Awaiting {
+impl<T> Awaiting<T> {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             list: VecDeque::new(),
@@ -34,11 +35,11 @@ impl Awaiting {
     }
 
     /// One more.
-    pub(crate) fn list(&mut self, handle: Handle, now: Instant) {
+    pub(crate) fn list(&mut self, one: T, now: Instant) {
         if self.list.is_empty() {
             self.since = now;
         }
-        self.list.push_back(handle);
+        self.list.push_back(one);
     }
 
     /// How long it is until the next look. `None`: there is nothing to look at.
@@ -51,7 +52,7 @@ impl Awaiting {
     }
 
     /// Looks at those whose turn it is. `look` says whether one stays here.
-    pub(crate) fn look(&mut self, now: Instant, mut look: impl FnMut(Handle) -> bool) {
+    pub(crate) fn look(&mut self, now: Instant, mut look: impl FnMut(&T) -> bool) {
         if self.due(now) != Some(Duration::ZERO) {
             return;
         }
@@ -62,8 +63,8 @@ impl Awaiting {
         let turn = self.left.min(AT_ONCE);
         self.left -= turn;
         for _ in 0..turn {
-            if let Some(handle) = self.list.pop_front().filter(|handle| look(*handle)) {
-                self.list.push_back(handle);
+            if let Some(one) = self.list.pop_front().filter(&mut look) {
+                self.list.push_back(one);
             }
         }
     }
@@ -87,7 +88,7 @@ mod tests {
     fn look(awaiting: &mut Awaiting, now: Instant, stays: bool) -> Vec<Handle> {
         let mut looked = Vec::new();
         awaiting.look(now, |handle| {
-            looked.push(handle);
+            looked.push(*handle);
             stays
         });
         looked

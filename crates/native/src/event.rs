@@ -37,6 +37,9 @@ pub enum Kind {
     /// A posted buffer, named by its `cookie`, is the program's again, with `bytes` in it: it is full, the
     /// stream has ended, or, with `error`, nothing more comes for that reason.
     Filled = 10,
+    /// Nothing names the registered memory any more for which the program has
+    /// [asked](crate::Queue::tell_when_free), under this `cookie`. It has no handle.
+    Free = 11,
 }
 
 /// One thing that has happened.
@@ -46,10 +49,10 @@ pub struct Event {
     pub kind: Kind,
     /// An error number of the kernel's; 0 if there is none.
     pub error: i32,
-    /// To whom.
+    /// To whom; the null handle for [`Kind::Free`].
     pub handle: Handle,
     /// The program's own 64 bits: of the send for [`Kind::Sent`], of the buffer for [`Kind::Placed`] and
-    /// [`Kind::Filled`], otherwise of the handle.
+    /// [`Kind::Filled`], what was asked with for [`Kind::Free`], otherwise of the handle.
     pub cookie: u64,
     /// How many bytes, as the kind says.
     pub bytes: u64,

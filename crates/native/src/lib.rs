@@ -49,6 +49,7 @@ mod connection;
 mod context;
 mod event;
 mod file;
+mod free;
 mod kernel;
 mod leave;
 mod memory;

@@ -1,9 +1,9 @@
 //! Registered memory.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, Weak};
 
-use host::{Errno, Registered};
+use host::{Errno, Registered, RegisteredWatch};
 use queue_pair::Area;
 use queue_pair::memfd::least_size;
 use rustix::fd::BorrowedFd;
@@ -21,6 +21,22 @@ pub(crate) enum Place {
     Engine(Registered),
     /// Clones are held by sends that are under way.
     Own(Arc<Area>),
+}
+
+/// Registered memory, looked at by somebody who does not hold it.
+pub(crate) enum Watch {
+    Engine(RegisteredWatch),
+    Own(Weak<Area>),
+}
+
+impl Watch {
+    /// Whether nothing names it any more, or it was given back.
+    pub(crate) fn is_free(&self) -> bool {
+        match self {
+            Watch::Engine(watch) => watch.is_free(),
+            Watch::Own(area) => area.strong_count() <= 1,
+        }
+    }
 }
 
 impl Context {
@@ -109,9 +125,10 @@ impl Memory {
         }
     }
 
-    /// Whether a send that names it has not come back, or a buffer of it is posted. Of the engine's memory
-    /// every send counts until the peer has acknowledged it; what is the program's own the kernel copies, so
-    /// that sends that do not come back do not count.
+    /// Whether a send that names it has not come back, or a buffer of it is posted. What the engine reads there
+    /// counts until the peer has acknowledged it, also if the send comes back before or not at all. Elsewhere it
+    /// was copied, so that sends that do not come back do not count.
+    /// [`Queue::tell_when_free`](crate::Queue::tell_when_free) tells when that is over.
     pub fn is_under_way(&self) -> bool {
         match &self.place {
             Place::Engine(registered) => registered.is_under_way(),
@@ -125,6 +142,13 @@ impl Memory {
             Place::Engine(registered) => Place::Engine(registered.share()),
             Place::Own(area) => Place::Own(Arc::clone(area)),
         })
+    }
+
+    pub(crate) fn watch(&self) -> Watch {
+        match &self.place {
+            Place::Engine(registered) => Watch::Engine(registered.watch()),
+            Place::Own(area) => Watch::Own(Arc::downgrade(area)),
+        }
     }
 
     /// Gives it back.

@@ -18,6 +18,7 @@ use crate::awaiting::Awaiting;
 use crate::connection::{Connection, Life};
 use crate::context::{CHOSEN, Context, Mode};
 use crate::event::{Event, Handle, Kind};
+use crate::free::Wanted;
 use crate::kernel;
 use crate::options::Setting;
 use crate::sends::Back;
@@ -53,6 +54,8 @@ pub struct Queue {
     wake: Arc<OwnedFd>,
     /// Connections with asynchronous sends under way of which nobody may tell when they come back.
     awaiting: Awaiting,
+    /// Registered memory that is to be told of when it is free.
+    pub(crate) wanted: Awaiting<Wanted>,
 }
 
 pub(crate) enum Object {
@@ -117,6 +120,7 @@ impl Queue {
             ready: Vec::new(),
             wake: Arc::new(wake),
             awaiting: Awaiting::new(Instant::now()),
+            wanted: Awaiting::new(Instant::now()),
         })
     }
 
@@ -399,6 +403,7 @@ impl Queue {
                 }
                 self.ready = ready;
                 self.ask();
+                self.look_for_free();
                 waited?;
             }
             while events.len() < most
@@ -478,7 +483,8 @@ impl Queue {
     /// also if it has happened before.
     fn has(&self, handle: Handle) -> bool {
         match self.objects.get(handle) {
-            None => false,
+            // What nothing of it has told.
+            None => handle.is_null(),
             Some(Object::Connection(connection)) => connection.life != Life::Closing,
             Some(_) => true,
         }
@@ -491,21 +497,23 @@ impl Queue {
         }
         let (objects, happened) = (&mut self.objects, &mut self.happened);
         self.awaiting
-            .look(Instant::now(), |handle| match objects.get_mut(handle) {
+            .look(Instant::now(), |handle| match objects.get_mut(*handle) {
                 Some(Object::Connection(connection)) if connection.life != Life::Closing => {
-                    connection.ask(handle, |event| happened.push_back(event))
+                    connection.ask(*handle, |event| happened.push_back(event))
                 }
                 _ => false,
             });
     }
 
-    /// How long to wait at most, if that is no longer than `limit`: until it is time to look for acknowledgements.
+    /// How long to wait at most, if that is no longer than `limit`: until it is time to look for acknowledgements, or
+    /// for free memory.
     fn until_asked(&self, limit: Option<Duration>) -> Option<Duration> {
-        if self.awaiting.is_empty() {
+        if self.awaiting.is_empty() && self.wanted.is_empty() {
             return limit;
         }
-        let due = self.awaiting.due(Instant::now());
-        due.into_iter().chain(limit).min()
+        let now = Instant::now();
+        let due = [self.awaiting.due(now), self.wanted.due(now), limit];
+        due.into_iter().flatten().min()
     }
 
     /// What the readiness of one object means.

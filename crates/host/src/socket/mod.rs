@@ -66,7 +66,7 @@ use crate::sleep::Awaited;
 pub use end::Shutdown;
 pub use error::PendingError;
 use phase::{Phase, Syn};
-pub use place::{Piece, Registered, Room};
+pub use place::{Piece, Registered, RegisteredWatch, Room};
 
 pub use options::DEFAULT_SEND_BUFFER;
 pub(crate) use options::Options;

@@ -48,6 +48,16 @@ struct Part {
     offset: u64,
 }
 
+/// Registered memory, looked at by somebody who does not hold it.
+pub struct RegisteredWatch(Weak<Run>);
+
+impl RegisteredWatch {
+    /// Whether nothing names it but its registration, or that is gone, too.
+    pub fn is_free(&self) -> bool {
+        self.0.strong_count() <= 1
+    }
+}
+
 /// A stretch of registered memory that is sent.
 #[derive(Clone, Copy)]
 pub struct Piece<'a> {
@@ -188,6 +198,17 @@ impl Registered {
     pub fn is_under_way(&self) -> bool {
         let run = self.held.run.as_ref();
         run.is_some_and(|run| Arc::strong_count(run) > 1)
+    }
+
+    /// What says later whether that is over.
+    pub fn watch(&self) -> RegisteredWatch {
+        RegisteredWatch(
+            self.held
+                .run
+                .as_ref()
+                .map(Arc::downgrade)
+                .unwrap_or_default(),
+        )
     }
 
     /// Gives the memory back.
