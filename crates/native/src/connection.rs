@@ -1,12 +1,11 @@
 //! One connection of a queue, and what its readiness means to the program.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use host::{Errno, Readiness};
-use queue_pair::Area;
 
 use crate::event::{Event, Handle, Kind};
+use crate::memory::Memory;
 use crate::post::Post;
 use crate::seldom::Seldom;
 use crate::sends::{Back, Send, Sends};
@@ -125,7 +124,7 @@ impl Connection {
     }
 
     /// Takes note of `bytes` that were just sent and come back as `back` says.
-    pub(crate) fn remember(&mut self, back: Back, bytes: usize, memory: Vec<Arc<Area>>) {
+    pub(crate) fn remember(&mut self, back: Back, bytes: usize, memory: Vec<Memory>) {
         let (cookie, is_to_leave) = match back {
             Back::Never => return,
             Back::Acknowledged(cookie) => (cookie, false),

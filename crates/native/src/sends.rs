@@ -1,9 +1,8 @@
 //! Sends that come back to the program, and when.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use queue_pair::Area;
+use crate::memory::Memory;
 
 /// Whether what is sent comes back as [`Sent`](crate::Kind::Sent), under which cookie, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,8 +28,8 @@ pub(crate) struct Send {
     pub(crate) end: u64,
     pub(crate) cookie: u64,
     pub(crate) bytes: u64,
-    /// The registered memory that it names, as far as that is the program's own.
-    pub(crate) _memory: Vec<Arc<Area>>,
+    /// The registered memory that it names, unless the engine reads it there: then the socket has it.
+    pub(crate) _memory: Vec<Memory>,
 }
 
 /// The asynchronous sends of a connection that are under way. Few connections have any: of one that

@@ -205,18 +205,21 @@ impl Queue {
     ) -> Result<usize, Errno> {
         pieces.iter().try_for_each(Piece::check)?;
         let back = back.into();
-        // What the program's own memory holds the kernel has copied, and the engine's stands in the send
-        // itself. But memory is under way on either side until its sends have come back.
-        let own = pieces.iter().filter_map(|piece| match &piece.memory.place {
-            Place::Own(area) if back != Back::Never => Some(Arc::clone(area)),
-            _ => None,
-        });
-        let held = own.collect();
+        let of_engine = pieces.iter().filter_map(Piece::at_engine);
+        let at_engine = matches!(self.connection(handle)?.stream, Stream::Engine(_))
+            && of_engine.clone().count() == pieces.len();
+        // What the engine reads where it is the socket holds. The rest has been copied; but memory is under way on
+        // either side, whoever made it, until its sends have come back.
+        let held = match back {
+            Back::Acknowledged(_) | Back::Left(_) if !at_engine => {
+                pieces.iter().map(|piece| piece.memory.share()).collect()
+            }
+            _ => Vec::new(),
+        };
         let len = pieces.iter().map(|piece| piece.len).sum();
         self.transfer(handle, len, back, held, |stream| {
-            let of_engine = pieces.iter().filter_map(Piece::at_engine);
             if let Stream::Engine(socket) = &*stream
-                && of_engine.clone().count() == pieces.len()
+                && at_engine
             {
                 return socket.send_pieces(of_engine, more);
             }
@@ -415,7 +418,7 @@ impl Queue {
         handle: Handle,
         len: usize,
         back: Back,
-        held: Vec<Arc<Area>>,
+        held: Vec<Memory>,
         send: impl FnOnce(&mut Stream) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
         let connection = self.open_connection(handle)?;

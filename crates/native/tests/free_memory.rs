@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fake_engine::{FakeEngine, HANG};
-use native::{Back, Context, Errno, Event, Handle, Kind, Memory, Mode, Queue};
+use native::{Back, Context, Errno, Event, Handle, Kind, Memory, Mode, Piece, Queue};
 use queue_pair::{Completion, ConnRef};
 
 fn next(queue: &mut Queue) -> Event {
@@ -32,6 +32,25 @@ fn tells_free(queue: &mut Queue) -> bool {
     events.iter().any(|event| event.kind == Kind::Free)
 }
 
+/// Both ends of a connection within the machine, which the kernel has.
+fn within_the_machine(context: &Context) -> (Queue, Handle, Handle) {
+    let mut queue = context.queue().unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let listener = queue.listen(any, 16, 1).unwrap();
+    let at = queue.local(listener).unwrap();
+    let client = queue.connect(at, &[], 2).unwrap();
+    let server = loop {
+        next(&mut queue);
+        if let Ok(server) = queue.accept(listener, 3) {
+            break server;
+        }
+    };
+    while queue.send(client, b"", false) == Err(Errno::NOTCONN) {
+        next(&mut queue);
+    }
+    (queue, client, server)
+}
+
 /// A connection of the engine's.
 fn at_the_engine() -> (FakeEngine, Context, Queue, Handle, ConnRef) {
     let engine = FakeEngine::start();
@@ -49,6 +68,38 @@ fn is_refused(memory: Memory) -> Memory {
     let (memory, errno) = memory.unregister().err().expect("it is in use");
     assert_eq!(errno, Errno::BUSY);
     memory
+}
+
+#[test]
+fn memory_of_the_engines_is_under_way_on_a_connection_of_the_kernels() {
+    let engine = FakeEngine::start();
+    let context = Context::attach_at(&engine.path, "test", Mode::Any).unwrap();
+    let (mut queue, client, _server) = within_the_machine(&context);
+    assert!(!queue.is_offloaded(client).unwrap());
+    let [one, other] = [100, 200].map(|len| context.register(len).unwrap());
+    assert!(context.is_attached(), "the memory is the engine's");
+    let sent = queue.send_registered(client, &one, 0, 100, false, Some(4));
+    assert_eq!(sent, Ok(100));
+    let one = is_refused(one);
+    assert_eq!(until(&mut queue, Kind::Sent).cookie, 4);
+    assert!(one.unregister().is_ok());
+    // Of several, and one that is told of when it has left.
+    let pieces = [0, 100].map(|offset| Piece {
+        memory: &other,
+        offset,
+        len: 100,
+    });
+    let sent = queue.sendv_registered(client, &pieces, false, Some(5));
+    assert_eq!(sent, Ok(200));
+    let other = is_refused(other);
+    queue.tell_when_free(&other, 6);
+    assert_eq!(until(&mut queue, Kind::Sent).cookie, 5);
+    let told = until(&mut queue, Kind::Free);
+    assert_eq!((told.cookie, told.error, told.bytes), (6, 0, 0));
+    // What does not come back the kernel has copied.
+    let sent = queue.send_registered(client, &other, 0, 200, false, None);
+    assert_eq!(sent, Ok(200));
+    assert!(other.unregister().is_ok());
 }
 
 #[test]
