@@ -14,8 +14,6 @@ use crate::stream::Stream;
 
 /// Buffers that a connection may have at once, as on the engine.
 const MOST: usize = 64;
-/// What is read in one go into memory that the kernel cannot be given, in bytes.
-const PIECE: usize = 16 * 1024;
 
 impl Queue {
     /// Posts `len` bytes of `memory` from `offset` on to receive into: there comes what follows all that
@@ -139,12 +137,7 @@ impl Connection {
             while post.filled < post.len {
                 let read = post.rest().and_then(|to| match &self.stream {
                     Stream::Kernel(stream) => queue_pair::read_in(to, stream.fd(), None),
-                    Stream::Engine(socket) => {
-                        let mut bytes = [0; PIECE];
-                        let read = socket.recv(&mut bytes[..to.len().min(PIECE)])?;
-                        queue_pair::copy_in(to, &bytes[..read]);
-                        Ok(read)
-                    }
+                    Stream::Engine(socket) => socket.recv_into(to, false),
                 });
                 match read {
                     Ok(0) => return Some(self.ended().err()),
