@@ -105,8 +105,8 @@ enum ob_option {
                               them is accepted, from 1 to the backlog. Those cost no question when they
                               are accepted; no other process has them meanwhile. For the kernel it is
                               the backlog alone */
-    OB_RECEIVE_UNIT = 13   /* of a connection: OB_PLACED tells when so many bytes more have come. 0, the
-                              default, follows the load: what has come between two looks is told at once */
+    OB_RECEIVE_UNIT = 13   /* OB_PLACED tells when so many bytes more have come. 0, the default, follows the
+                              load: what has come between two looks is told at once */
 };
 
 /* An option and its value, for ob_connect and ob_accept_with. */

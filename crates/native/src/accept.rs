@@ -42,6 +42,7 @@ impl Queue {
         }
         let (stream, admitted) = self.next_admitted(listener)?;
         let mut connection = Connection::new(stream, Life::Open, cookie);
+        connection.unit = self.listener(listener)?.unit;
         connection.admitted = admitted.map(Box::new);
         let handle = self.add(connection)?;
         for setting in settings {

@@ -35,8 +35,8 @@ pub enum Setting {
     /// is handed over costs no question when it is accepted; no other process has it meanwhile. It is at
     /// most the backlog, which is all that the kernel knows.
     EagerAccept(u32),
-    /// Of a connection: a [posted](crate::Queue::post) buffer is told of when so many bytes more have come
-    /// there. 0, the default, follows the load: what has come between two looks is told of at once.
+    /// A [posted](crate::Queue::post) buffer is told of when so many bytes more have come there. 0, the
+    /// default, follows the load: what has come between two looks is told of at once.
     ReceiveUnit(u32),
 }
 
@@ -82,9 +82,6 @@ impl Setting {
             }
             listener.set_window(connections);
             return Ok(());
-        }
-        if matches!(self, Setting::ReceiveUnit(_)) {
-            return Err(Errno::INVAL);
         }
         self.on_engine(listener)?;
         self.on_kernel(listener.kernel_socket())

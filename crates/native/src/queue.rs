@@ -74,6 +74,8 @@ pub(crate) enum Object {
 pub(crate) struct Listening {
     pub(crate) listener: Listener,
     cookie: u64,
+    /// What posted buffers of its connections are told by, as [`Connection::unit`].
+    pub(crate) unit: u32,
     /// Who may connect, where no engine sees to it.
     pub(crate) gate: Gate,
 }
@@ -146,6 +148,7 @@ impl Queue {
         let listening = Box::new(Listening {
             listener,
             cookie,
+            unit: 0,
             gate: Gate::default(),
         });
         let handle = self.objects.insert(Object::Listener(listening));
@@ -283,7 +286,11 @@ impl Queue {
     /// # Errors
     /// `EBADF`: there is no such thing. `EINVAL`: the value cannot be.
     pub fn set(&mut self, handle: Handle, setting: Setting) -> Result<(), Errno> {
-        if let Some(Object::Listener(listening)) = self.objects.get(handle) {
+        if let Some(Object::Listener(listening)) = self.objects.get_mut(handle) {
+            if let Setting::ReceiveUnit(bytes) = setting {
+                listening.unit = bytes;
+                return Ok(());
+            }
             return setting.on_listener(&listening.listener);
         }
         let connection = self.connection(handle)?;

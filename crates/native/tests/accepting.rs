@@ -16,7 +16,7 @@ struct Scene {
     engine: FakeEngine,
     queue: Queue,
     listener: Handle,
-    _context: Context,
+    context: Context,
 }
 
 impl Scene {
@@ -30,7 +30,7 @@ impl Scene {
             engine,
             queue,
             listener,
-            _context: context,
+            context,
         }
     }
 
@@ -118,5 +118,34 @@ fn settings_reach_the_connection_that_is_accepted_with_them() {
             value,
         };
         assert!(told.contains(&set), "{set:?} not in {told:?}");
+    }
+}
+
+#[test]
+fn posted_buffers_are_told_of_in_the_unit_of_the_listener_or_in_their_own() {
+    let mut scene = Scene::new();
+    let unit = Setting::ReceiveUnit(10);
+    scene.queue.set(scene.listener, unit).unwrap();
+    let memory = scene.context.register(200).unwrap();
+    for (number, own, unit) in [(0, None, 10), (1, Some(Setting::ReceiveUnit(5)), 5)] {
+        let conn = scene.come(b"");
+        let settings = own.as_slice();
+        let accepted = scene.queue.accept_with(scene.listener, settings, 0);
+        let (connection, queue) = (accepted.unwrap(), &mut scene.queue);
+        queue
+            .post(connection, &memory, 100 * number, 100, 3)
+            .unwrap();
+        let mut told = |bytes: usize| {
+            scene.engine.host(|host| {
+                host.submissions();
+                host.deliver(conn, &vec![b'x'; bytes]);
+            });
+            let mut events = Vec::new();
+            queue.poll(&mut events, 8).unwrap();
+            let placed = events.iter().filter(|event| event.kind == Kind::Placed);
+            placed.map(|event| event.bytes).collect::<Vec<_>>()
+        };
+        assert!(told(unit - 1).is_empty());
+        assert_eq!(told(1), [unit as u64]);
     }
 }
