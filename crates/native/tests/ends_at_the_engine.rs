@@ -329,3 +329,20 @@ fn what_is_posted_when_all_has_ended_comes_back_empty() {
         Some((5, 0, 0))
     );
 }
+
+/// Memory that is not the engine's is filled here, and the engine says nothing of an end that is this program's own.
+#[test]
+fn what_the_library_fills_comes_back_when_the_program_reads_no_more() {
+    for how in [Shutdown::Read, Shutdown::Both] {
+        let mut scene = Scene::new();
+        let without = Context::attach("nobody", "test", Mode::Kernel).unwrap();
+        let memory = without.register(100).unwrap();
+        scene.queue.post(scene.handle, &memory, 0, 100, 5).unwrap();
+        let conn = scene.conn;
+        scene.engine.host(|host| host.deliver(conn, b"some"));
+        assert_eq!(scene.until(Kind::Placed).pop().unwrap().bytes, 4);
+        scene.queue.shutdown(scene.handle, how).unwrap();
+        let filled = scene.until(Kind::Filled).pop().unwrap();
+        assert_eq!((filled.cookie, filled.bytes, filled.error), (5, 4, 0));
+    }
+}
