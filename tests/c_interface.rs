@@ -178,8 +178,10 @@ fn converses_in(modes: &[&str], world: &World, program: &Path) {
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), world);
     let converse = |mode, offloaded| {
         let words = ["connect", mode, "AT", offloaded];
-        let said = converse(world, program, &outboard, &words, BOTH[0]);
-        assert_eq!(said, "all as outboard.h says");
+        for like in BOTH {
+            let said = converse(world, program, &outboard, &words, like);
+            assert_eq!(said, "all as outboard.h says");
+        }
     };
     // There is no engine yet.
     converse("any", "0");
@@ -256,8 +258,8 @@ fn full_buffers_and_resets_are_told_the_same_on_the_engine_and_on_the_kernel() {
         return;
     };
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-    let at = SocketAddr::from((World::address(Side::Client, BOTH[0]), PORT));
-    let converse = |mode: &str, offloaded: &str| {
+    let converse = |mode: &str, offloaded: &str, like: IpAddr| {
+        let at = SocketAddr::from((World::address(Side::Client, like), PORT));
         let address = at.ip().to_string();
         let listener = world.on(Side::Client, || Ok(listen(at))).expect("a port");
         let peer = std::thread::spawn(move || misbehave(&listener, 15));
@@ -270,10 +272,14 @@ fn full_buffers_and_resets_are_told_the_same_on_the_engine_and_on_the_kernel() {
         assert_eq!(said.trim(), "all as outboard.h says");
         peer.join().expect("a peer");
     };
-    converse("any", "0");
+    for like in BOTH {
+        converse("any", "0", like);
+    }
     let engine = outboard.start_engine(&world, None).expect("an engine");
-    converse("any", "1");
-    converse("kernel", "0");
+    for like in BOTH {
+        converse("any", "1", like);
+        converse("kernel", "0", like);
+    }
     engine.stop(HANG).expect("an end");
 }
 

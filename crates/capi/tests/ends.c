@@ -11,11 +11,10 @@
 #define _GNU_SOURCE
 #include "expect.h"
 #include "outboard.h"
+#include "place.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,7 @@
 #define SENDS 100
 
 static ob_queue *queue;
-static struct sockaddr_in address;
+static place address;
 static unsigned char piece[1 << 16];
 /* Of the victim: sends that came back without an error, then with which, and how it ended. */
 static int done, failed, sent_error, ended, end_error;
@@ -74,7 +73,7 @@ static ob_handle reach(uint64_t cookie, int offloaded)
 {
     ob_handle made;
     ob_info info;
-    EXPECT(0, ob_connect(queue, (struct sockaddr *)&address, sizeof address, NULL, 0, cookie, &made));
+    EXPECT(0, ob_connect(queue, &address.any, len_of(&address), NULL, 0, cookie, &made));
     EXPECT(0, until(OB_OPEN, cookie).error);
     EXPECT(0, ob_get_info(queue, made, &info));
     EXPECT(offloaded, info.offloaded);
@@ -366,7 +365,7 @@ static void rooms(int offloaded)
 
 int main(int count, char **words)
 {
-    struct sockaddr_in here;
+    place here;
     ob_context *context;
     ob_handle listener;
     ob_info info;
@@ -376,10 +375,7 @@ int main(int count, char **words)
     kernel = !strcmp(words[1], "kernel");
     offloaded = words[4][0] == '1';
     memset(piece, '.', sizeof piece);
-    memset(&address, 0, sizeof address);
-    address.sin_family = AF_INET;
-    address.sin_port = htons((uint16_t)atoi(words[3]));
-    EXPECT(1, inet_pton(AF_INET, words[2], &address.sin_addr));
+    read_place(&address, words[2], words[3]);
     EXPECT(0, ob_attach(&context, NULL, "ends", kernel ? OB_KERNEL : OB_ANY));
     EXPECT(-EINVAL, ob_why_detached(NULL));
     why = ob_why_detached(context);
@@ -391,9 +387,9 @@ int main(int count, char **words)
         EXPECT(1, why == -ENOENT || why == -ECONNREFUSED);
     EXPECT(0, ob_queue_new(context, &queue));
     memset(&here, 0, sizeof here);
-    here.sin_family = AF_INET;
-    here.sin_port = htons(7777);
-    EXPECT(0, ob_listen(queue, (struct sockaddr *)&here, sizeof here, 4, 0, &listener));
+    here.any.sa_family = address.any.sa_family;
+    *port_of(&here) = htons(7777);
+    EXPECT(0, ob_listen(queue, &here.any, len_of(&here), 4, 0, &listener));
     EXPECT(0, ob_get_info(queue, listener, &info));
     EXPECT(offloaded, info.offloaded);
     EXPECT(offloaded, !info.why_not[0]);

@@ -7,10 +7,9 @@
 #define _GNU_SOURCE
 #include "expect.h"
 #include "outboard.h"
+#include "place.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -49,20 +48,20 @@ static void echoes(ob_handle connection, const char *word)
 }
 
 /* Whether one can listen at an address. */
-static int listens(const struct sockaddr_in *at)
+static int listens(const place *at)
 {
-    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1, result;
+    int fd = socket(at->any.sa_family, SOCK_STREAM, 0), on = 1, result;
     EXPECT(1, fd >= 0);
     EXPECT(0, setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
-    result = bind(fd, (const struct sockaddr *)at, sizeof *at) || listen(fd, 1) ? -errno : 0;
+    result = bind(fd, &at->any, len_of(at)) || listen(fd, 1) ? -errno : 0;
     EXPECT(0, close(fd));
     return result;
 }
 
 int main(int count, char **words)
 {
-    struct sockaddr_in far, here;
-    socklen_t len = sizeof here;
+    place far, here;
+    socklen_t len;
     ob_handle connection, listener, accepted;
     int offloaded, client, status, to_child[2], of_child[2];
     struct pollfd ends;
@@ -77,22 +76,20 @@ int main(int count, char **words)
     offloaded = atoi(words[5]);
     EXPECT(0, ob_attach(&context, NULL, "forks", strcmp(words[2], "any") ? OB_KERNEL : OB_ANY));
     EXPECT(0, ob_queue_new(context, &queue));
-    memset(&far, 0, sizeof far);
-    far.sin_family = AF_INET;
-    far.sin_port = htons((unsigned short)atoi(words[4]));
-    EXPECT(1, inet_pton(AF_INET, words[3], &far.sin_addr));
-    EXPECT(0, ob_connect(queue, (struct sockaddr *)&far, sizeof far, NULL, 0, 0, &connection));
+    read_place(&far, words[3], words[4]);
+    EXPECT(0, ob_connect(queue, &far.any, len_of(&far), NULL, 0, 0, &connection));
     until(OB_OPEN);
     EXPECT(0, ob_get_info(queue, connection, &info));
     EXPECT(offloaded, info.offloaded);
 
     memset(&here, 0, sizeof here);
-    here.sin_family = AF_INET;
-    EXPECT(0, ob_listen(queue, (struct sockaddr *)&here, len, 4, 0, &listener));
-    EXPECT(0, ob_local(queue, listener, (struct sockaddr *)&here, &len));
-    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    client = socket(AF_INET, SOCK_STREAM, 0);
-    EXPECT(0, connect(client, (struct sockaddr *)&here, sizeof here));
+    here.any.sa_family = far.any.sa_family;
+    len = len_of(&here);
+    EXPECT(0, ob_listen(queue, &here.any, len, 4, 0, &listener));
+    EXPECT(0, ob_local(queue, listener, &here.any, &len));
+    EXPECT(1, inet_pton(here.any.sa_family, here.any.sa_family == AF_INET ? "127.0.0.1" : "::1", host_of(&here)));
+    client = socket(here.any.sa_family, SOCK_STREAM, 0);
+    EXPECT(0, connect(client, &here.any, len));
     until(OB_ACCEPT);
     EXPECT(0, ob_accept(queue, listener, 0, &accepted));
 

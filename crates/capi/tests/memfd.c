@@ -8,11 +8,10 @@
 #define _GNU_SOURCE
 #include "expect.h"
 #include "outboard.h"
+#include "place.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -145,7 +144,7 @@ static void in_use(ob_context *context, ob_handle connection, ob_memory *memory,
 
 int main(int count, char **words)
 {
-    struct sockaddr_in address;
+    place address;
     ob_context *context;
     ob_handle connection;
     ob_memory *memory, *beside, *ordinary;
@@ -158,13 +157,10 @@ int main(int count, char **words)
         return 2;
     mode = !strcmp(words[2], "engine") ? OB_ENGINE : !strcmp(words[2], "kernel") ? OB_KERNEL : OB_ANY;
     offloaded = words[5][0] == '1';
-    memset(&address, 0, sizeof address);
-    address.sin_family = AF_INET;
-    address.sin_port = htons((uint16_t)atoi(words[4]));
-    EXPECT(1, inet_pton(AF_INET, words[3], &address.sin_addr));
+    read_place(&address, words[3], words[4]);
     EXPECT(0, ob_attach(&context, NULL, "memfd", mode));
     EXPECT(0, ob_queue_new(context, &queue));
-    EXPECT(0, ob_connect(queue, (struct sockaddr *)&address, sizeof address, NULL, 0, 2, &connection));
+    EXPECT(0, ob_connect(queue, &address.any, len_of(&address), NULL, 0, 2, &connection));
     while (ob_send(queue, connection, "x", 1, 0, 0) == -ENOTCONN)
         look(60000);
     receive(connection, "x", 1);
