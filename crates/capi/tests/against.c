@@ -2,25 +2,29 @@
  * What programs get of outboard.h and of the socket calls for the same: each result is a line, and the test holds
  * the lines of all against each other.
  *
- *   against sockets|any|kernel ADDRESS PORT LOCAL copies|registered|rooms
+ *   against sockets|any|kernel ADDRESS PORT LOCAL copies|registered|rooms|posted|memfd
  *
- * By outboard.h it sends and receives by copying; or from registered memory and files, and by views; or in rooms.
+ * By outboard.h it sends and receives by copying; or from registered memory and files without a copy, and by views; or
+ * in rooms; or it copies asynchronously, and receives into posted buffers; or it does that, and sends without a
+ * copy, in memory of its own.
  * LOCAL is an address of this machine's, of the same family. The peer at ADDRESS and PORT is that of ends.c; at
  * 'c' it connects to port 7778 here, says "hello" and ends.
  */
 #define _GNU_SOURCE
 #include "expect.h"
 #include "outboard.h"
+#include "place.h"
+#include "placed.h"
+#include "watched.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
 
@@ -28,49 +32,22 @@
 
 #define HERE 7778
 
-/* An address and port of either family. */
-typedef union {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-} place;
+/* Registered memory: first what is small, in places of which the peer has the last when one comes round; then what is
+ * large, which is the same each time; then posted buffers. */
+#define SMALL ((size_t)256)
+#define SMALLS ((size_t)256)
+#define LARGE (SMALL * SMALLS)
+#define POSTED_FROM (2 * LARGE)
+#define MEMORY (POSTED_FROM + BUFFERS * BUFFER)
 
 static ob_context *context;
 static ob_queue *queue; /* NULL: by the socket calls */
-static enum { COPIES, REGISTERED, ROOMS } way;
+static enum { COPIES, REGISTERED, ROOMS, POSTED, MEMFD } way;
 static ob_memory *memory;
 static place address;
 /* Of whom the queue has said last that he has ended, and with which error. */
 static uint64_t ended;
 static int end_error;
-
-static socklen_t len_of(const place *at)
-{
-    return at->any.sa_family == AF_INET ? sizeof at->v4 : sizeof at->v6;
-}
-
-static in_port_t *port_of(place *at)
-{
-    return at->any.sa_family == AF_INET ? &at->v4.sin_port : &at->v6.sin6_port;
-}
-
-static int is_same_host(const place *one, const place *other)
-{
-    if (one->any.sa_family != other->any.sa_family)
-        return 0;
-    return one->any.sa_family == AF_INET
-               ? one->v4.sin_addr.s_addr == other->v4.sin_addr.s_addr
-               : !memcmp(&one->v6.sin6_addr, &other->v6.sin6_addr, sizeof one->v6.sin6_addr);
-}
-
-static void read_place(place *at, const char *text, const char *port)
-{
-    memset(at, 0, sizeof *at);
-    at->any.sa_family = strchr(text, ':') ? AF_INET6 : AF_INET;
-    *port_of(at) = htons((uint16_t)atoi(port));
-    EXPECT(1, inet_pton(at->any.sa_family, text,
-                        at->any.sa_family == AF_INET ? (void *)&at->v4.sin_addr : (void *)&at->v6.sin6_addr));
-}
 
 /* A handle, or a descriptor. */
 typedef uint64_t connection;
@@ -93,7 +70,10 @@ static void told(const char *what, long result)
 static ob_event next(void)
 {
     ob_event event;
-    EXPECT(1, ob_wait(queue, &event, 1, HANG_MS));
+    if (!was_kept(&event)) {
+        EXPECT(1, ob_wait(queue, &event, 1, HANG_MS));
+        note_placed(&event);
+    }
     if (event.kind == OB_END) {
         ended = event.handle;
         end_error = event.error;
@@ -114,16 +94,37 @@ static void wait_for(connection of, short what)
     EXPECT(1, poll(&waits, 1, HANG_MS));
 }
 
+/* Whether it sends from where the bytes are. */
+static int is_registered(void)
+{
+    return way == REGISTERED || way == MEMFD;
+}
+
+/* Whether it receives into posted buffers. */
+static int is_posted(void)
+{
+    return way == POSTED || way == MEMFD;
+}
+
+/* A place for so many bytes in registered memory. */
+static size_t room_for(size_t len)
+{
+    static size_t turn;
+    EXPECT(1, len <= LARGE);
+    return len > SMALL ? LARGE : turn++ % SMALLS * SMALL;
+}
+
 static long sends_so(connection to, const void *bytes, size_t len, unsigned flags)
 {
     ob_span room;
     long result;
-    if (way == REGISTERED) {
-        memcpy(ob_memory_data(memory), bytes, len);
-        return ob_send_registered(queue, to, memory, 0, len, flags, 0);
+    if (is_registered()) {
+        size_t at = room_for(len);
+        memcpy((char *)ob_memory_data(memory) + at, bytes, len);
+        return ob_send_registered(queue, to, memory, at, len, flags | OB_ASYNC, 0);
     }
-    if (way == COPIES)
-        return ob_send(queue, to, bytes, len, flags, 0);
+    if (way != ROOMS)
+        return ob_send(queue, to, bytes, len, flags | (way == POSTED ? OB_ASYNC : 0), 0);
     if ((result = ob_room(queue, to, len, &room)) < 0)
         return result;
     if (len > room.len)
@@ -153,9 +154,9 @@ static long sends_parts(connection to, struct iovec *parts, int count)
 {
     struct msghdr message = { .msg_iov = parts, .msg_iovlen = (size_t)count };
     ob_piece pieces[3];
-    size_t at = 0;
     int piece;
-    if (queue && way == REGISTERED) {
+    if (queue && is_registered()) {
+        size_t at = room_for(SMALL);
         for (piece = 0; piece < count; piece++) {
             pieces[piece].memory = memory;
             pieces[piece].offset = at;
@@ -164,21 +165,21 @@ static long sends_parts(connection to, struct iovec *parts, int count)
                 memcpy((char *)ob_memory_data(memory) + at, parts[piece].iov_base, parts[piece].iov_len);
             at += parts[piece].iov_len;
         }
-        return ob_sendv_registered(queue, to, pieces, count, 0, 0);
+        return ob_sendv_registered(queue, to, pieces, count, OB_ASYNC, 0);
     }
     if (queue)
-        return ob_sendv(queue, to, parts, count, 0, 0);
+        return ob_sendv(queue, to, parts, count, way == POSTED ? OB_ASYNC : 0, 0);
     return as_ours(sendmsg((int)to, &message, MSG_NOSIGNAL));
 }
 
 static long sends_file(connection to, int fd, off_t from, size_t len)
 {
-    if (queue && way == REGISTERED) {
+    if (queue && is_registered()) {
         ob_file *file;
         long result = ob_register_file(context, fd, &file);
         if (result < 0)
             return result;
-        result = ob_send_registered_file(queue, to, file, (uint64_t)from, len, 0, 0);
+        result = ob_send_registered_file(queue, to, file, (uint64_t)from, len, OB_ASYNC, 0);
         ob_unregister_file(file);
         return result;
     }
@@ -192,6 +193,12 @@ static long waiting(connection at)
 {
     ob_info info;
     int bytes;
+    if (queue && is_posted()) {
+        /* What is in the posted buffer waits there, for the program. */
+        char seen[8];
+        long result = takes_placed(at, seen, sizeof seen, 1);
+        return result == -EAGAIN ? 0 : result;
+    }
     if (queue) {
         long result = ob_get_info(queue, at, &info);
         return result < 0 ? result : (long)info.unread;
@@ -202,6 +209,8 @@ static long waiting(connection at)
 static long receives(connection from, void *bytes, size_t len, int peeks)
 {
     ob_span view;
+    if (queue && is_posted())
+        return takes_placed(from, bytes, len, peeks);
     if (queue && way == REGISTERED && !peeks) {
         long result = ob_view(queue, from, len, &view);
         if (result <= 0)
@@ -350,6 +359,11 @@ static void is_ready(connection of, uint32_t kind, short what)
     ob_event event;
     if (!queue) {
         wait_for(of, what);
+        return;
+    }
+    if (kind == OB_RECEIVE && is_posted()) {
+        while (waiting(of) == 0)
+            next();
         return;
     }
     do
@@ -557,8 +571,76 @@ static void listeners(const place *local)
     told("it is closed, too", closes(second));
 }
 
+/* Descriptors of the program's own. */
+static void descriptors(void)
+{
+    static const char many[1 << 16];
+    struct set set = { NULL, -1 };
+    uint64_t reads, writes;
+    int ends[2], file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    char byte;
+    if (queue)
+        EXPECT(0, ob_queue_new(context, &set.queue));
+    else
+        set.epoll = epoll_create1(EPOLL_CLOEXEC);
+    EXPECT(0, pipe2(ends, O_NONBLOCK | O_CLOEXEC));
+    told("one is watched", watches(&set, ends[0], EPOLLIN, &reads));
+    told("nothing is told", is_told(&set));
+    told("nor in a loop of one's own", is_told_in_a_loop(&set));
+    EXPECT(1, write(ends[1], "x", 1));
+    told("there is a byte", is_told(&set));
+    told("which is told until it is read", is_told(&set));
+    told("and in a loop", is_told_in_a_loop(&set));
+    EXPECT(1, read(ends[0], &byte, 1));
+    told("and then it is not", is_told(&set));
+    told("nor in a loop", is_told_in_a_loop(&set));
+    told("it is watched no more", watches_no_more(&set, reads));
+    EXPECT(1, write(ends[1], "x", 1));
+    told("nor is it told of", is_told(&set));
+    told("it is watched for changes", watches(&set, ends[0], EPOLLIN | EPOLLET, &reads));
+    told("there is one", is_told(&set));
+    told("and not another", is_told(&set));
+    EXPECT(1, write(ends[1], "x", 1));
+    told("now there is", is_told_in_a_loop(&set));
+    told("room is watched for", watches(&set, ends[1], EPOLLOUT, &writes));
+    told("there is some", is_told(&set));
+    while (write(ends[1], many, sizeof many) > 0)
+        ;
+    while (is_told(&set) == EPOLLIN)
+        ;
+    told("it is full", is_told(&set));
+    told("the first is watched no more", watches_no_more(&set, reads));
+    EXPECT(0, close(ends[0]));
+    told("nobody reads", is_told(&set) & EPOLLERR);
+    told("the other is watched no more, either", watches_no_more(&set, writes));
+    told("a file is not waited for", watches(&set, file, EPOLLIN, &reads));
+    close(file);
+    close(ends[1]);
+    told("nor what is closed", watches(&set, ends[1], EPOLLIN, &reads));
+    if (set.queue)
+        ob_queue_free(set.queue);
+    else
+        close(set.epoll);
+}
+
+/* The memory of this way. */
+static void registers(void)
+{
+    int fd;
+    if (way != MEMFD) {
+        EXPECT(0, ob_register(context, MEMORY, &memory));
+        return;
+    }
+    fd = memfd_create("against", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    EXPECT(0, ftruncate(fd, (off_t)MEMORY));
+    EXPECT(0, fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+    EXPECT(0, ob_register_memfd(context, fd, 0, MEMORY, &memory));
+    EXPECT(0, close(fd));
+}
+
 int main(int count, char **words)
 {
+    static const char *const ways[] = { "copies", "registered", "rooms", "posted", "memfd" };
     connection victim, control;
     place local;
     int stage;
@@ -569,8 +651,10 @@ int main(int count, char **words)
         int mode = strcmp(words[1], "kernel") ? OB_ANY : OB_KERNEL;
         EXPECT(0, ob_attach(&context, NULL, "against", mode));
         EXPECT(0, ob_queue_new(context, &queue));
-        EXPECT(0, ob_register(context, 1 << 16, &memory));
-        way = !strcmp(words[5], "registered") ? REGISTERED : !strcmp(words[5], "rooms") ? ROOMS : COPIES;
+        while (strcmp(words[5], ways[way]))
+            EXPECT(1, ++way <= MEMFD);
+        registers();
+        place_in(queue, memory, POSTED_FROM);
     }
     for (stage = 0; stage < 9; stage++) {
         if (stage == 8) {
@@ -601,7 +685,12 @@ int main(int count, char **words)
         EXPECT(0, closes(control));
     }
     listeners(&local);
+    descriptors();
     if (queue) {
+        /* What was closed may be on its way, and its buffers the engine's. */
+        EXPECT(0, ob_tell_when_free(queue, memory, 5));
+        while (next().kind != OB_FREE)
+            ;
         ob_queue_free(queue);
         EXPECT(0, ob_unregister(memory));
         ob_detach(context);
