@@ -165,6 +165,38 @@ fn a_programs_own_memory_is_registered_on_the_engine_and_on_the_kernel() {
 }
 
 #[test]
+fn memory_is_in_use_as_long_as_something_names_it_and_then_a_program_is_told() {
+    let test = "memory_is_in_use_as_long_as_something_names_it_and_then_a_program_is_told";
+    let Some((world, program)) = built(test, "tests/registered.c") else {
+        return;
+    };
+    converses_in(&["engine", "any"], &world, &program);
+}
+
+/// What people are shown is what was tried.
+#[test]
+fn the_send_that_waits_in_the_documentation_is_that_of_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let shown = std::fs::read_to_string(root.join("docs/outboard-h.md")).expect("a file");
+    let begin = shown
+        .find("```c\n/* Sends from registered")
+        .expect("an example");
+    let example = &shown[begin + 5..];
+    let example = &example[..example.find("```").expect("its end")];
+    let tried = std::fs::read_to_string(capi().join("tests/registered.c")).expect("a file");
+    assert!(tried.contains(example), "{example}");
+}
+
+#[test]
+fn no_more_comes_ahead_than_the_receive_buffer_has() {
+    let test = "no_more_comes_ahead_than_the_receive_buffer_has";
+    let Some((world, program)) = built(test, "tests/ahead.c") else {
+        return;
+    };
+    converses_in(&["engine", "any"], &world, &program);
+}
+
+#[test]
 fn a_child_frees_what_it_has_of_its_parents_which_ends_nothing() {
     let test = "a_child_frees_what_it_has_of_its_parents_which_ends_nothing";
     let Some((world, program)) = built(test, "tests/forks.c") else {
@@ -357,8 +389,9 @@ fn no_call_of_the_header_is_left_out() {
         "{declared:?}"
     );
     let mut made = calls("tests/conformance.c");
-    made.append(&mut calls("tests/memfd.c"));
-    made.append(&mut calls("tests/ends.c"));
+    for file in ["memfd.c", "ends.c", "registered.c"] {
+        made.append(&mut calls(&format!("tests/{file}")));
+    }
     let left_out: Vec<_> = declared.difference(&made).cloned().collect();
     assert!(left_out.is_empty(), "{left_out:?}");
 }

@@ -99,7 +99,8 @@ enum ob_option {
     OB_USER_TIMEOUT = 8,   /* TCP_USER_TIMEOUT, milliseconds, 0 for the default */
     OB_SEND_BUFFER = 9,    /* bytes that may be sent and not acknowledged */
     OB_RECEIVE_BUFFER = 10, /* bytes that may arrive and not be received: how far the engine receives
-                               ahead, and where it stops. If it is not set it follows the path */
+                               ahead, and where it stops; at most an eighth more, for what the peer's
+                               view of the window cannot express. If it is not set it follows the path */
     OB_RESET_ON_CLOSE = 11, /* SO_LINGER without time, 0 or 1 */
     OB_EAGER_ACCEPT = 12,  /* of a listener: connections that the engine may hand over before one of
                               them is accepted, from 1 to the backlog. Those cost no question when they
@@ -371,6 +372,8 @@ int ob_peer(ob_queue *queue, ob_handle handle, struct sockaddr *address, socklen
 
 /* Registers `len` bytes of new memory: sends from it are not copied at the host. The engine's if
  * there is one, otherwise the program's own.
+ * Its pages come when they are first written or sent; a program that wants none to come late writes all of it before
+ * it serves.
  * -EINVAL: `len` is 0. -ENOBUFS: there is no free piece of that length.
  * Threads: any, several at once in a context. */
 int ob_register(const ob_context *context, size_t len, ob_memory **out);
@@ -451,8 +454,10 @@ ssize_t ob_sendv(ob_queue *queue, ob_handle handle, const struct iovec *parts, i
 
 /* Sends from registered memory, from one place or from several in one send. With OB_ASYNC nothing is copied,
  * and what is named must not change until the peer has acknowledged it, which is when it comes back (with
- * OB_LEFT it comes back before: then ob_unregister says when nothing names it any more). Without OB_ASYNC the
- * call is synchronous: it copies, and what is named may change as soon as it returns.
+ * OB_LEFT it comes back before: then ob_tell_when_free tells when nothing names it any more). Without OB_ASYNC the
+ * call is synchronous: it copies, and what is named may change as soon as it returns. A send that is synchronous and
+ * copies nothing would have to wait for the peer, and no send waits. It is two steps: a send with OB_ASYNC, and
+ * ob_wait until its OB_SENT has come, while the program goes on with what else ob_wait tells it of.
  * -EINVAL: it is not all inside the memory. -ESTALE: with OB_ASYNC, the memory is of an engine that is
  * gone.
  * Threads: any, one at a time in a queue (-EBUSY). */
