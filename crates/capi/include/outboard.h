@@ -523,9 +523,9 @@ int ob_release(ob_queue *queue, uint64_t view);
  * While a buffer waits for bytes nothing is received otherwise. A closed connection's buffers do not come
  * back by OB_FILLED; ob_tell_when_free tells when their memory is free. To use it before, end the connection by
  * ob_shutdown, and close it when OB_FILLED has come. To a connection that is over what is left comes, and OB_FILLED.
- * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released; or the engine fills a
- * buffer of its own memory, and this one is of a file (ob_register_memfd): post it when that has come back. -ENOBUFS: the
- * connection has 64. -ENOTCONN: it is still being opened.
+ * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released. -ENOBUFS: the connection
+ * has 64, or 64 of each kind, those that the engine fills and those that the library does. -ENOTCONN: it is still being
+ * opened.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_post(ob_queue *queue, ob_handle handle, const ob_memory *memory, size_t offset, size_t len,
             uint64_t cookie);

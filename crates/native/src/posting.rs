@@ -23,7 +23,7 @@ impl Queue {
     ///
     /// # Errors
     /// `EBADF`: there is no such connection. `EINVAL`: it is not all inside the memory, or has no bytes.
-    /// `EBUSY`: a view is not released. `ENOBUFS`: 64 are posted. `ENOTCONN`: it is still being opened.
+    /// `EBUSY`: a view is not released. `ENOBUFS`: 64 are posted, or as many as the engine fills and 64 besides. `ENOTCONN`: it is still being opened.
     pub fn post(
         &mut self,
         handle: Handle,
@@ -57,12 +57,7 @@ impl Queue {
             _ => false,
         };
         if !at_engine {
-            if let Stream::Engine(socket) = &connection.stream
-                && socket.is_posted()
-            {
-                // What comes goes to those first.
-                return Err(Errno::BUSY);
-            }
+            // Those that the engine fills, if there are some, are before it in the stream.
             if connection.posts.len() >= MOST {
                 return Err(Errno::NOBUFS);
             }
@@ -97,7 +92,10 @@ impl Connection {
             bytes: bytes as u64,
         };
         let failed = self.ended().err();
-        if let Stream::Engine(socket) = &self.stream {
+        let mut by_engine = true;
+        while let (Stream::Engine(socket), true) = (&self.stream, by_engine) {
+            // One may become full meanwhile; it is told of before what is behind it.
+            by_engine = socket.is_posted();
             socket.take_placed(self.unit, |placed| {
                 // The error is told once, and may have been.
                 let ended = placed.is_back && !placed.is_full;
@@ -109,6 +107,9 @@ impl Connection {
                     error,
                 ));
             });
+            if by_engine && socket.is_posted() {
+                return;
+            }
         }
         if self.posts.is_empty() {
             return;
