@@ -11,6 +11,8 @@ mod model;
 mod prepared;
 #[path = "experiment/resumed.rs"]
 mod resumed;
+#[path = "experiment/used.rs"]
+mod used;
 
 use fake::{Fake, Fixed, experiment, header, rules, scratch};
 use lab::experiment::analysis::{Outcome, analyse, interval};

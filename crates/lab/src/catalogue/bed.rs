@@ -2,26 +2,22 @@
 //! nginx, on the kernel's TCP or on the engine. Server and engine share the first core, the client
 //! has the second.
 
+pub use super::cost::{CLIENT_CORE, Cost, ENGINE, SERVER, SERVER_CORE};
+
 use super::Setup;
 use super::each::Each;
 use crate::apache;
 use crate::cores;
-use crate::experiment::bench::Client;
 use crate::load::Closed;
 use crate::nginx::{Lines, Nginx, PORT};
 use crate::outboard::Outboard;
 use crate::process::Process;
-use crate::sampler::account::{Account, Spent, Watched};
+use crate::sampler::account::{Account, Watched};
 use crate::sampler::own_time;
 use crate::world::{Side, World};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::path::Path;
-use std::time::Duration;
 
-/// The core of the server and the engine.
-pub const SERVER_CORE: usize = 0;
-/// The core of the client.
-pub const CLIENT_CORE: usize = 1;
 /// What a report says of that.
 pub const ROLES: &str = "server and engine on core 0, client on core 1; the interrupts of both, by \
     where a veth does its work, wherever the sender is";
@@ -39,6 +35,8 @@ pub struct Bed {
     /// Another server, where nginx would be.
     serve: Option<Process>,
     engine: Option<(Outboard, Process)>,
+    /// Where the engine is, if there is one.
+    engine_core: usize,
     // Last: it must outlive what runs in it.
     world: World,
 }
@@ -78,6 +76,7 @@ impl Bed {
             nginx: None,
             serve: None,
             engine,
+            engine_core: core,
             world,
         })
     }
@@ -207,9 +206,16 @@ impl Bed {
             Some((after, own_after)) => (after?, own_after?),
             None => (Account::now(&watched)?, own_time()?),
         };
-        let spent = after.with(watched.engine()?).since(&before);
-        let client = own_after.saturating_sub(own);
-        Ok((done, Cost { spent, client }))
+        let mut spent = after.with(watched.engine()?).since(&before);
+        if let Some(engine) = &mut spent.engine {
+            engine.clock = cores::rate(self.engine_core);
+        }
+        let cost = Cost {
+            spent,
+            client: own_after.saturating_sub(own),
+            engine_is_with_client: self.engine_core == CLIENT_CORE,
+        };
+        Ok((done, cost))
     }
 
     /// Runs `work` in a thread on the client's side and core.
@@ -221,115 +227,8 @@ impl Bed {
     }
 }
 
-/// Of the connections of a sample so many must be on the engine for it to be one of the engine.
-const ON_ENGINE: f64 = 0.99;
-/// What an account calls the processes that serve.
-pub const SERVER: &str = "server";
-/// What it calls the engine.
-pub const ENGINE: &str = "engine";
-
-/// What a measurement cost.
-#[derive(Debug)]
-pub struct Cost {
-    /// Cores, processes and the engine's own account.
-    pub spent: Spent,
-    /// CPU time of the client: of this process, and of its children that have ended.
-    pub client: Duration,
-}
-
-impl Cost {
-    /// CPU time of the server.
-    pub fn server(&self) -> Duration {
-        self.spent.of(SERVER)
-    }
-
-    /// CPU time of the engine.
-    pub fn engine(&self) -> Duration {
-        self.spent.of(ENGINE)
-    }
-
-    /// What a reader should know if not all of so many connections were on the engine: what is called the
-    /// engine's was the kernel's then.
-    pub fn beside_engine(&self, made: f64) -> Option<String> {
-        let engine = self.spent.engine.as_ref()?;
-        (engine.accepted < ON_ENGINE * made).then(|| {
-            format!(
-                "the engine was not the engine: of {made:.0} connections {:.0} came to it, and the others \
-                 were on the kernel",
-                engine.accepted
-            )
-        })
-    }
-
-    /// Whether what was on an engine's bed came to its engine: else it was the kernel's.
-    ///
-    /// # Errors
-    /// It did not.
-    pub fn came_to_engine(&self) -> Result<()> {
-        match &self.spent.engine {
-            Some(engine) if engine.batch == 0.0 => bail!("the connection was not on the engine"),
-            _ => Ok(()),
-        }
-    }
-
-    /// CPU time of the machine, everything that runs on it included.
-    pub fn machine(&self) -> Duration {
-        self.spent.machine()
-    }
-
-    /// Whether the client, on a core of its own, could have done more in the time of the measurement.
-    pub fn limits(&self, measured: Duration) -> Client {
-        let part = |time: Duration| time.as_secs_f64() / measured.as_secs_f64().max(1e-9);
-        Client {
-            busy: Some(part(self.client).min(1.0)),
-            server_busy: self.spent.share_of_core(SERVER_CORE),
-            offered: None,
-        }
-    }
-}
-
 /// Writes a file of `size` bytes, none of them all zeros.
 pub fn write_file(path: &Path, size: usize) -> Result<()> {
     let bytes: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Cost;
-    use crate::sampler::account::{Engine, Spent};
-    use crate::sampler::cores::Cores;
-    use std::collections::BTreeMap;
-    use std::time::Duration;
-
-    fn cost(accepted: Option<f64>) -> Cost {
-        let engine = accepted.map(|accepted| Engine {
-            busy: 0.0,
-            looking: 0.0,
-            asleep: 0.0,
-            batch: 0.0,
-            empty: 0.0,
-            accepted,
-        });
-        Cost {
-            spent: Spent {
-                passed: Duration::from_secs(1),
-                cores: Cores::default(),
-                processes: BTreeMap::default(),
-                engine,
-            },
-            client: Duration::ZERO,
-        }
-    }
-
-    #[test]
-    fn an_engine_that_connections_went_around_is_noted() {
-        assert_eq!(cost(Some(1_000.0)).beside_engine(1_000.0), None);
-        assert_eq!(cost(Some(990.0)).beside_engine(1_000.0), None);
-        let note = cost(Some(989.0)).beside_engine(1_000.0).unwrap();
-        assert!(note.contains("of 1000 connections 989"), "{note}");
-        assert!(cost(Some(0.0)).beside_engine(32.0).is_some());
-        // On the kernel's bed there is none to go by.
-        assert_eq!(cost(None).beside_engine(1_000.0), None);
-    }
 }

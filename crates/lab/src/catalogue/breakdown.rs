@@ -142,10 +142,10 @@ impl Bench for Breakdown {
             anyhow::Ok((looks, rate, cost))
         })?;
         let part = |time: std::time::Duration| 100.0 * time.as_secs_f64() / at.window.as_secs_f64();
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(at.window)
             .with(RUN_SERVER, part(cost.server()))
-            .with(RATE, rate)
-            .by(cost.limits(at.window));
+            .with(RATE, rate);
         if whose.engine.is_some() {
             sample = sample.with(RUN_ENGINE, part(cost.engine()));
         }

@@ -222,10 +222,10 @@ impl Bench for Classes {
         let set = self.sets.get(class).context("no such class")?;
         let full = || saturate(bed, set, at.seed, at.window);
         let (((rate, bytes), setup), cost) = bed.account(|| handshake::beside(bed, full))?;
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(at.window)
             .with(CONNECTIONS, rate * 60.0)
-            .with(GOODPUT, bytes * 8.0 / 1e6)
-            .by(cost.limits(at.window));
+            .with(GOODPUT, bytes * 8.0 / 1e6);
         if let Some(setup) = setup {
             sample = sample.with(SETUP, setup.as_secs_f64() * 1e3);
         }

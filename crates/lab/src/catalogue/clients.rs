@@ -183,7 +183,8 @@ impl Bench for Clients {
         }
         let due = f64::from(connections * REQUESTS);
         let each = |time: Duration| 1e6 * time.as_secs_f64() / found.replies;
-        Ok(Sample::default()
+        Ok(cost
+            .sample(cost.spent.passed)
             .with(REPLIES, found.replies / found.took)
             .with(ERRORS, 100.0 * (due - found.replies).max(0.0) / due)
             .with(TIME, found.time_ms)

@@ -103,22 +103,26 @@ impl Bench for Echo {
         let name = at.word(AXIS)?;
         let core = CORES.iter().find(|(known, _)| *known == name);
         let (_, core) = core.with_context(|| format!("no placement {name}"))?;
-        let world = self.beds.get(at.subject)?.world();
+        let bed = self.beds.get(at.subject)?;
         let [address, port] = address();
-        let client = world
+        let client = bed
+            .world()
             .program(Side::Client, "sockperf")
             .args(["ping-pong", "--tcp", "-i", &address, "-p", &port])
             .args(["-m", "64", "-t", &at.window.as_secs().max(1).to_string()])
             .on_core(*core);
-        let printed = client.output()?;
+        let (printed, cost) = bed.account_with(&[server.id()], || client.output())?;
         let both = percentile(&printed, "50.000").zip(percentile(&printed, "99.000"));
         let (median, high) =
             both.with_context(|| format!("sockperf said: {printed} {}", server.printed()))?;
         server.kill()?;
         // sockperf prints half of each round trip.
-        Ok(Sample::default()
-            .with(MEDIAN, 2.0 * median)
-            .with(HIGH, 2.0 * high))
+        // Where the client has the server's core neither has one that it could use up.
+        let sample = match *core == CLIENT_CORE {
+            true => cost.sample(cost.spent.passed),
+            false => Sample::default().using(&cost.used()),
+        };
+        Ok(sample.with(MEDIAN, 2.0 * median).with(HIGH, 2.0 * high))
     }
 }
 

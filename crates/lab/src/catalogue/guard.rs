@@ -186,6 +186,7 @@ impl Bench for Guarded {
         let count = at.number(REQUESTS)? as u64;
         let mut most = server.memory();
         let mut lost = 0;
+        let mut sample = Sample::default();
         if count > 0 {
             let load = Load {
                 server: Growing::address(),
@@ -208,16 +209,20 @@ impl Bench for Guarded {
                 due: Vec::new(),
             };
             let look = Duration::from_millis(100);
-            let outcome = bed.on_client(|| {
-                load.run_asking(&asked, look, |_| most = most.max(server.memory()))
+            // The server is another process each time that it was reloaded: it has no account.
+            let (outcome, cost) = bed.account(|| {
+                bed.on_client(|| {
+                    load.run_asking(&asked, look, |_| most = most.max(server.memory()))
+                })
             })?;
+            sample = cost.sample_of(&outcome);
             lost = outcome.due - outcome.answered;
         }
         let now = server.memory();
         let told = server.told()?;
         let reloads = told.iter().filter(|line| line["event"] == "reload").count();
         ready.server.stop()?;
-        Ok(Sample::default()
+        Ok(sample
             .with(MEMORY, now as f64 / 1e6)
             .with(MOST, most.max(now) as f64 / 1e6)
             .with(LOST, lost as f64)

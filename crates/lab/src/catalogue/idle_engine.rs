@@ -13,6 +13,7 @@ use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Pict
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::world::World;
 use anyhow::{Context, Result, bail};
+use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "idle-engine",
@@ -152,7 +153,7 @@ impl Bench for IdleEngine {
         };
         if is_on_engine {
             cost.came_to_engine()?;
-        } else if engine.batch > 0.0 {
+        } else if engine.batch() > 0.0 {
             // Frames that the XDP program leaves to the kernel never come to it.
             bail!("the engine was not idle");
         }
@@ -166,8 +167,9 @@ impl IdleEngine {
     fn stream_in(&self, bed: &Bed, is_on_engine: bool, at: &At<'_>) -> Result<(Sample, Cost)> {
         let program = subject(&self.setup, bed, is_on_engine)
             .args(["sink", "--way", "sockets", "--piece", PIECE]);
-        let (bytes, found, cost) = streams::received_by(program, bed, at.window)?;
-        Ok((streamed(bytes, number(&found, "seconds")?, &cost), cost))
+        let (bytes, found, cost) = streams::received_by(program, bed, streams::PIECE, at.window)?;
+        let seconds = Duration::from_secs_f64(number(&found, "seconds")?);
+        Ok((streamed(bytes, seconds, &cost), cost))
     }
 
     /// The program sends.
@@ -175,7 +177,7 @@ impl IdleEngine {
         let program = subject(&self.setup, bed, is_on_engine)
             .args(["stream", "--way", "sockets", "--size", PIECE]);
         let (Received { bytes, passed, .. }, _, cost) = streams::sent_by(program, bed, at.window)?;
-        Ok((streamed(bytes as f64, passed.as_secs_f64(), &cost), cost))
+        Ok((streamed(bytes as f64, passed, &cost), cost))
     }
 
     /// The program answers.
@@ -192,14 +194,15 @@ impl IdleEngine {
             bed.account_with(&[server.id()], || server::as_client(bed, asks))?;
         server.kill()?;
         let median = server::median(&mut times).context("not a single message")?;
-        Ok((Sample::default().with(MEDIAN, median), cost))
+        let sample = cost.sample(cost.spent.passed);
+        Ok((sample.with(MEDIAN, median), cost))
     }
 }
 
-/// So many bytes of a stream in so many seconds.
-fn streamed(bytes: f64, seconds: f64, cost: &Cost) -> Sample {
+/// So many bytes of a stream in such a time.
+fn streamed(bytes: f64, passed: Duration, cost: &Cost) -> Sample {
     let megabits = 8.0 * bytes / 1e6;
-    Sample::default()
-        .with(RATE, megabits / seconds.max(1e-9))
+    cost.sample(passed)
+        .with(RATE, megabits / passed.as_secs_f64().max(1e-9))
         .with(PER_CORE, megabits / cost.machine().as_secs_f64().max(1e-9))
 }

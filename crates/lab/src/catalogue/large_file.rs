@@ -191,7 +191,8 @@ impl Bench for LargeFile {
         };
         let server = Side::Server.ipv4().to_string();
         let (found, cost) = bed.account(|| httperf::run(bed, &server, PORT, asked))?;
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(cost.spent.passed)
             .with(THROUGHPUT, found.kilobytes * 1_024.0 * 8.0 / 1e6)
             .by(found.client(rate));
         if let Some(share) = cost.spent.share_of_core(super::bed::SERVER_CORE) {

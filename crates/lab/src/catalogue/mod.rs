@@ -6,6 +6,7 @@ mod bursts;
 mod classes;
 mod clients;
 mod connections;
+mod cost;
 mod dynamic;
 mod each;
 mod echo;

@@ -244,12 +244,12 @@ impl Bench for Loads {
         // Programs of low priority are nobody's of ours, and gave way.
         let busy = cost.spent.share_of_core(SERVER_CORE).unwrap_or_default();
         let busy = (busy - core.nice / core.total().max(1e-9)).max(0.0);
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample_of(&outcome)
             .with(DELAY, outcome.latency.mean() / 1e6)
             .with(UTILISATION, busy * 100.0)
             .with(RATE, outcome.rate())
-            .with(HIGH, outcome.latency.value_at_quantile(0.99) as f64 / 1e6)
-            .by(cost.limits(outcome.window));
+            .with(HIGH, outcome.latency.value_at_quantile(0.99) as f64 / 1e6);
         let connections = outcome.connections as f64;
         sample.notes.extend(cost.beside_engine(connections));
         let lost = outcome.failed + outcome.unanswered();

@@ -193,11 +193,11 @@ pub fn sample(outcome: &Outcome, cost: &Cost) -> Sample {
     let passed = cost.spent.passed;
     let part = |time: Duration| 100.0 * time.as_secs_f64() / passed.as_secs_f64().max(1e-9);
     let due = outcome.due.max(1) as f64;
-    let mut sample = Sample::default()
+    let mut sample = cost
+        .sample_of(outcome)
         .with(REPLIES, outcome.rate())
         .with(RUN_SERVER, part(cost.server()))
-        .with(UNANSWERED, 100.0 * outcome.unanswered() as f64 / due)
-        .by(cost.limits(passed));
+        .with(UNANSWERED, 100.0 * outcome.unanswered() as f64 / due);
     if let Some(share) = cost.spent.share_of_core(SERVER_CORE) {
         sample = sample.with(BUSY, 100.0 * share);
     }

@@ -155,7 +155,8 @@ impl Bench for Strength {
         drop(slowed);
         let passed = cost.spent.passed.as_secs_f64().max(1e-9);
         let percent = |time: Duration| 100.0 * time.as_secs_f64() / passed;
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(at.window)
             .with(RATE, rate)
             .with(SERVER, percent(cost.server()));
         if bed.engine_process().is_some() {

@@ -207,8 +207,7 @@ impl Case {
 pub(super) fn measure(bed: &Bed, asked: &Asked, window: Duration) -> Result<Sample> {
     let url = format!("http://{}{}", Nginx::address(), asked.path);
     let (rate, cost) = bed.account(|| wrk::run(bed, &url, CONNECTIONS, asked.close, window))?;
-    let client = cost.limits(window);
-    let mut sample = Sample::default().with(THROUGHPUT, rate).by(client);
+    let mut sample = cost.sample(window).with(THROUGHPUT, rate);
     let made = wrk::connections(rate, CONNECTIONS, asked.close, window);
     sample.notes.extend(cost.beside_engine(made));
     at_a_rate(bed, asked, window, sample)
@@ -242,7 +241,10 @@ pub(super) fn told(
         bail!("no request was answered");
     }
     let each = |time: Duration| time.as_secs_f64() * 1e6 / outcome.in_time as f64;
+    let client = sample.client.or(cost.limits_of(outcome));
     sample = sample
+        .using(&cost.used())
+        .by(client)
         .with(SERVER_CPU, each(cost.server()))
         .with(MACHINE_CPU, each(cost.machine()));
     if cost.spent.engine.is_some() {

@@ -5,6 +5,7 @@ use super::bed::{ENGINE, SERVER, write_file};
 use super::each::Each;
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::used::Used;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::{Lines, Nginx};
 use crate::outboard::Outboard;
@@ -196,7 +197,8 @@ impl Bench for Workers {
         let (_, path, close) = case.with_context(|| format!("no request {name}"))?;
         let url = format!("http://{}{path}", Nginx::address());
         let watched = stage.watched();
-        let before = Account::now(&watched)?;
+        let engine = watched.engine()?;
+        let before = Account::now(&watched)?.with(engine);
         let mut wrk = stage.world.program(Side::Client, "wrk").args([
             "-t2",
             &format!("-c{CONNECTIONS}"),
@@ -207,10 +209,13 @@ impl Bench for Workers {
         }
         let printed = wrk.arg(url).output()?;
         let rate = wrk::read(&printed).with_context(|| format!("wrk said: {printed}"))?;
-        let spent = Account::now(&watched)?.since(&before);
+        let after = Account::now(&watched)?;
+        let spent = after.with(watched.engine()?).since(&before);
         let requests = rate * spent.passed.as_secs_f64();
         let each = |time: Duration| time.as_secs_f64() * 1e6 / requests.max(1.0);
+        // The client has all cores, as the servers have: that it used its own up there is no saying.
         let mut sample = Sample::default()
+            .using(&Used::of(&spent))
             .with(RATE, rate)
             .with(MACHINE, each(spent.machine()))
             .with(SERVERS, each(spent.of(SERVER)));

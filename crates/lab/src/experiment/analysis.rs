@@ -150,6 +150,8 @@ pub struct Analysis {
     pub notes: Vec<String>,
     /// How many measurements have a client that was the limit, of how many.
     pub limited: (usize, usize),
+    /// Of how many of them it is known whether it was.
+    pub client_known: usize,
 }
 
 /// An interval that reaches further than this part of its median is one of rounds that disagree.
@@ -174,6 +176,7 @@ pub fn analyse(directory: &Directory) -> Analysis {
     let notes: BTreeSet<String> = samples.clone().flat_map(|s| s.notes.clone()).collect();
     Analysis {
         warnings: warnings(directory, &found),
+        client_known: samples.clone().filter(|s| s.client.is_known()).count(),
         limited: (limited, samples.count()),
         notes: notes.into_iter().collect(),
         found,

@@ -1,6 +1,7 @@
 //! What measures. One measurement is of one subject at one combination of levels.
 
 use super::declaration::{Experiment, Level};
+use super::used::Used;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,6 +78,10 @@ pub struct Sample {
     pub values: BTreeMap<String, f64>,
     /// What is known of the client's part in it.
     pub client: Client,
+    /// What programs used, and what the engine says of itself, as far as there is an account of it. Runs of earlier
+    /// versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<Used>,
     /// What a reader should know besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -92,6 +97,23 @@ impl Sample {
     /// With what is known of the client.
     pub fn by(mut self, client: Client) -> Self {
         self.client = client;
+        self
+    }
+
+    /// With what came of a further part of the same measurement: of what both have, the value of that.
+    pub fn and(mut self, part: Self) -> Self {
+        self.values.extend(part.values);
+        self.client = self.client.or(part.client);
+        self.notes.extend(part.notes);
+        match &part.used {
+            Some(used) => self.using(used),
+            None => self,
+        }
+    }
+
+    /// With what programs and the engine used, besides what is known already: one measurement may have several parts.
+    pub fn using(mut self, used: &Used) -> Self {
+        self.used.get_or_insert_default().add(used);
         self
     }
 }
@@ -116,18 +138,54 @@ const USED_UP: f64 = 0.9;
 const OFFERED: f64 = 0.98;
 
 impl Client {
-    /// Whether the figure is the client's rather than the server's: it did not offer what it should,
-    /// or its own cores were used up while the server's were not.
+    /// Whether the figure is the client's rather than the server's: it did not offer what it should, or its own cores
+    /// were used up, while the server's were not. All connections wait for a server that is full.
     pub fn is_the_limit(&self) -> bool {
         let short = self.offered.is_some_and(|offered| offered < OFFERED);
         let busy = self.busy.is_some_and(|busy| busy > USED_UP);
-        short || (busy && self.server_busy.is_none_or(|busy| busy < USED_UP))
+        (short || busy) && self.server_busy.is_none_or(|busy| busy < USED_UP)
+    }
+
+    /// Whether anything is known by which it could have been the limit.
+    pub fn is_known(&self) -> bool {
+        self.busy.is_some() || self.offered.is_some()
+    }
+
+    /// Of two clients of one measurement, the one that a reader should know of: that which was the limit.
+    pub fn or(self, other: Self) -> Self {
+        let is_news = match self.is_known() {
+            true => other.is_the_limit() && !self.is_the_limit(),
+            false => true,
+        };
+        if is_news { other } else { self }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Client;
+    use super::{Client, Sample, Used};
+
+    #[test]
+    fn parts_of_a_measurement_are_one_sample() {
+        let used = Used {
+            passed: 1.0,
+            ..Used::default()
+        };
+        let busy = |busy| Client {
+            busy: Some(busy),
+            ..Client::default()
+        };
+        let one = Sample::default().with("time", 1.0).with("CPU", 5.0);
+        let one = one.using(&used).by(busy(0.5));
+        let other = Sample::default().with("rate", 2.0).with("CPU", 7.0);
+        let other = other.using(&used).by(busy(0.95));
+        let both = one.clone().and(other);
+        let values: Vec<f64> = ["CPU", "rate", "time"].map(|name| both.values[name]).into();
+        assert_eq!(values, [7.0, 2.0, 1.0]);
+        assert_eq!(both.client, busy(0.95));
+        assert_eq!(both.used.map(|used| used.passed), Some(2.0));
+        assert_eq!(one.clone().and(Sample::default()), one);
+    }
 
     #[test]
     fn a_client_is_the_limit_if_it_alone_is_used_up_or_offers_less() {
@@ -142,5 +200,22 @@ mod tests {
         assert!(!client(Some(0.95), Some(0.97), None).is_the_limit());
         assert!(!client(Some(0.5), Some(0.5), Some(1.0)).is_the_limit());
         assert!(client(Some(0.5), Some(0.5), Some(0.9)).is_the_limit());
+        assert!(client(None, None, Some(0.9)).is_the_limit());
+        assert!(!client(Some(0.5), Some(0.97), Some(0.9)).is_the_limit());
+    }
+
+    #[test]
+    fn of_two_clients_that_which_was_the_limit_is_told_of() {
+        let client = |busy| Client {
+            busy,
+            ..Client::default()
+        };
+        let (unknown, idle, full) = (client(None), client(Some(0.5)), client(Some(0.95)));
+        assert_eq!(
+            [unknown, idle, full].map(|client| client.is_known()),
+            [false, true, true]
+        );
+        assert_eq!((idle.or(full), full.or(idle)), (full, full));
+        assert_eq!((unknown.or(idle), idle.or(unknown)), (idle, idle));
     }
 }

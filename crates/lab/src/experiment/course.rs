@@ -153,6 +153,7 @@ mod tests {
             warnings: Vec::new(),
             notes: Vec::new(),
             limited: (0, 0),
+            client_known: 0,
         };
         let drawn = lines(&experiment, &analysis, &experiment.pictures[0]);
         let points = |line: &super::Line| -> Vec<(f64, f64)> {

@@ -6,6 +6,7 @@
 //! | `declaration` | what an experiment says of itself |
 //! | `left_out` | what would be in it, if what it needs were installed |
 //! | `bench` | what measures, and what comes of one measurement |
+//! | `used` | what programs used in it, and what the engine says of itself |
 //! | `surroundings` | the clock, and what the machine did meanwhile |
 //! | `order` | which measurements there are, and in which order |
 //! | `runner` | measures until the intervals are narrow, or the time is up, or someone interrupts |
@@ -15,6 +16,7 @@
 //! | `document` | a report as parts, written as Markdown and as HTML |
 //! | `picture` | plots |
 //! | `by_core` | what each core did |
+//! | `by_program` | what programs used, and what the engine says of itself |
 //! | `beside` | model and measurement in a report |
 //! | `report` | the files that a run leaves |
 //! | `group` | the page of several runs that were made by one command |
@@ -29,6 +31,7 @@ pub mod apart;
 pub mod bench;
 mod beside;
 mod by_core;
+mod by_program;
 pub mod comparison;
 mod course;
 pub mod declaration;
@@ -45,6 +48,7 @@ pub mod report;
 mod rules;
 pub mod runner;
 pub mod surroundings;
+pub mod used;
 
 pub use bench::{At, Bench, Sample};
 pub use declaration::Experiment;

@@ -153,6 +153,7 @@ mod tests {
             warnings: Vec::new(),
             notes: Vec::new(),
             limited: (0, 0),
+            client_known: 0,
         };
         let shown = |picture: Picture| lines(&experiment, &analysis, &picture).len();
         let all = Picture::new("All", "size", "rate");

@@ -1,7 +1,8 @@
-//! The files that a run leaves: `results.json`, `results.csv`, `settings.csv`, `report.md`, `report.html`
-//! and the plots.
+//! The files that a run leaves: `results.json`, `results.csv`, `accounts.csv`, `settings.csv`, `report.md`,
+//! `report.html` and the plots.
 
 use super::analysis::{Analysis, Interval, Outcome, Verdict, analyse, ratio};
+use super::by_program;
 use super::declaration::{Bound, Claim, Experiment, Finding};
 use super::directory::Directory;
 use super::document::{self, Part};
@@ -31,6 +32,8 @@ pub fn write(directory: &Directory) -> Result<(Analysis, PathBuf)> {
     put(directory, "report.md", &document::markdown(&parts))?;
     put(directory, "report.html", &document::html(&parts))?;
     put(directory, "results.csv", &csv(directory))?;
+    let accounts = by_program::csv(directory, quoted);
+    put(directory, "accounts.csv", &accounts)?;
     put(directory, "settings.csv", &settings_csv(directory))?;
     let all = json!({
         "run": directory.header(),
@@ -148,6 +151,7 @@ pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
         }
     }
     parts.extend(super::by_core::parts(directory));
+    parts.extend(by_program::parts(directory));
     parts.push(Part::Heading("How it was measured".into()));
     parts.push(Part::List(how(directory)));
     if !analysis.notes.is_empty() {
@@ -175,12 +179,22 @@ pub(super) fn words(experiment: &Experiment, analysis: &Analysis) -> String {
     if experiment.claims.is_empty() {
         sentences.push("Nothing was to hold: these are figures to look at.".into());
     }
-    let (limited, all) = analysis.limited;
-    sentences.push(match limited {
-        0 => "The client was nowhere the limit, as far as it is known.".into(),
-        limited => format!("The client was the limit in {limited} of {all} measurements."),
-    });
+    sentences.extend(of_the_client(analysis));
     sentences.join(" ")
+}
+
+/// Whether the client was the limit, and of how many measurements that is known; nothing, where it is of none.
+fn of_the_client(analysis: &Analysis) -> Option<String> {
+    let ((limited, all), known) = (analysis.limited, analysis.client_known);
+    let known_of = (known < all).then(|| format!("; that is known of {known} of {all}"));
+    let known_of = known_of.unwrap_or_default();
+    match (known, limited) {
+        (0, _) => None,
+        (_, 0) => Some(format!("The client was nowhere the limit{known_of}.")),
+        _ => Some(format!(
+            "The client was the limit in {limited} of {all} measurements{known_of}."
+        )),
+    }
 }
 
 /// What came of a statement: the places are named at which it does not hold.

@@ -113,6 +113,12 @@ impl Outcome {
         self.in_time as f64 / self.window.as_secs_f64().max(1e-9)
     }
 
+    /// Of the requests that were due, the part that was begun while more became due, from 0 to 1: the others waited for
+    /// a connection.
+    pub fn offered(&self) -> f64 {
+        1.0 - self.backlog as f64 / self.due.max(1) as f64
+    }
+
     /// A request was answered after this time; `is_right`: with what was to come.
     fn came(&mut self, is_right: bool, after: Duration) {
         if is_right {
@@ -470,8 +476,10 @@ mod tests {
         assert_eq!((outcome.due, outcome.answered), (50, 50));
         // In a quarter of a second twelve can be answered, and one is under way.
         assert!(outcome.backlog >= 36, "{}", outcome.backlog);
+        assert!(outcome.offered() <= 0.28, "{}", outcome.offered());
         let outcome = load(server("200 OK", Duration::ZERO)).run().unwrap();
         assert!(outcome.backlog < 10, "{}", outcome.backlog);
+        assert!(outcome.offered() > 0.8, "{}", outcome.offered());
     }
 
     /// One answer comes long after the others: what is counted a second is of the time before.

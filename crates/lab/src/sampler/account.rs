@@ -5,6 +5,7 @@ use super::cores::Cores;
 use super::{family_time, run_time};
 use crate::outboard::{Counter, Outboard};
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -53,8 +54,8 @@ pub struct Spent {
     pub engine: Option<Engine>,
 }
 
-/// What an engine says of itself.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What an engine says of itself, all its workers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Engine {
     /// Seconds in turns that found something to do.
     pub busy: f64,
@@ -62,12 +63,58 @@ pub struct Engine {
     pub looking: f64,
     /// Seconds asleep.
     pub asleep: f64,
-    /// Frames of a turn that received some, on average; 0 if there was none.
-    pub batch: f64,
-    /// The part of turns that found nothing, from 0 to 1.
-    pub empty: f64,
+    /// Turns of its workers.
+    pub turns: f64,
+    /// Those that found nothing.
+    pub empty_turns: f64,
+    /// Times that it received some frames at once.
+    pub batches: f64,
+    /// Frames that it received.
+    pub frames: f64,
     /// Connections that came to it.
     pub accepted: f64,
+    /// Cycles a second of its core, if they are known: its seconds are by the clock that counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<f64>,
+}
+
+impl Engine {
+    /// Seconds of its workers.
+    pub fn all(&self) -> f64 {
+        self.busy + self.looking + self.asleep
+    }
+
+    /// Frames received at once, on average; 0 if there was none.
+    pub fn batch(&self) -> f64 {
+        part(self.frames, self.batches)
+    }
+
+    /// The part of turns that found nothing, from 0 to 1.
+    pub fn empty(&self) -> f64 {
+        part(self.empty_turns, self.turns)
+    }
+
+    /// Of the time that it was awake, the part in which there was something to do, from 0 to 1.
+    pub fn useful(&self) -> f64 {
+        part(self.busy, self.busy + self.looking)
+    }
+
+    /// Adds what it did another time.
+    pub fn add(&mut self, more: &Self) {
+        self.busy += more.busy;
+        self.looking += more.looking;
+        self.asleep += more.asleep;
+        self.turns += more.turns;
+        self.empty_turns += more.empty_turns;
+        self.batches += more.batches;
+        self.frames += more.frames;
+        self.accepted += more.accepted;
+        self.clock = more.clock.or(self.clock);
+    }
+}
+
+fn part(of: f64, all: f64) -> f64 {
+    if all > 0.0 { of / all } else { 0.0 }
 }
 
 impl Account {
@@ -162,14 +209,16 @@ fn engine(now: &[Counter], then: &[Counter]) -> Engine {
     let since = |name: &str, label: Option<&str>| -> f64 {
         (sum(now, name, label) - sum(then, name, label)).max(0.0)
     };
-    let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
     Engine {
         busy: since("worker_seconds", Some("busy")),
         looking: since("worker_seconds", Some("spin")),
         asleep: since("worker_seconds", Some("sleep")),
-        batch: part(since("rx_frames", None), since("rx_batches", None)),
-        empty: part(since("empty_turns", None), since("turns", None)),
+        turns: since("turns", None),
+        empty_turns: since("empty_turns", None),
+        batches: since("rx_batches", None),
+        frames: since("rx_frames", None),
         accepted: since("tcp_passive_opens", None),
+        clock: None,
     }
 }
 
@@ -209,10 +258,15 @@ mod tests {
         };
         let found = engine(&at(3.0), &at(1.0));
         assert_eq!((found.busy, found.looking, found.asleep), (2.0, 4.0, 6.0));
-        assert_eq!((found.batch, found.empty), (4.0, 0.25));
+        assert_eq!((found.batch(), found.empty()), (4.0, 0.25));
+        assert_eq!((found.all(), found.useful()), (12.0, 2.0 / 6.0));
         assert_eq!(found.accepted, 14.0);
         let idle = engine(&at(1.0), &at(1.0));
-        assert_eq!((idle.batch, idle.empty), (0.0, 0.0));
+        assert_eq!((idle.batch(), idle.empty(), idle.useful()), (0.0, 0.0, 0.0));
+        let mut both = found;
+        both.add(&engine(&at(2.0), &at(1.0)));
+        assert_eq!((both.busy, both.frames, both.turns), (3.0, 600.0, 300.0));
+        assert_eq!((both.batch(), both.empty()), (4.0, 0.25));
     }
 
     /// The tick sees what it sees; what cores were idle is measured.

@@ -95,7 +95,8 @@ impl Bench for Connections {
         cost.came_to_engine()?;
         let count = times.len() as f64;
         let median = server::median(&mut times).context("not a single connection")?;
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(cost.spent.passed)
             .with(MADE, count / cost.spent.passed.as_secs_f64().max(1e-9))
             .with(TIME, median)
             .with(CPU, 100.0 * cost.spent.share_of_machine());

@@ -126,11 +126,12 @@ impl Bench for Accept {
         let connections = times.len() as f64;
         let median = server::median(&mut times).context("not a single connection")?;
         let each = |seconds: f64| 1e6 * seconds / connections;
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(cost.spent.passed)
             .with(TIME, median)
             .with(SERVER, each(cost.server().as_secs_f64()));
         if let Some(engine) = cost.spent.engine {
-            if engine.batch == 0.0 {
+            if engine.batch() == 0.0 {
                 bail!("the connections were not on the engine");
             }
             sample = sample.with(ENGINE, each(engine.busy));

@@ -7,6 +7,7 @@ use crate::experiment::declaration::{Axis, Bound, Claim, Finding, Measure, Pictu
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::world::World;
 use anyhow::Result;
+use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "channel",
@@ -111,8 +112,12 @@ impl Bench for Channel {
         if at.subject == WAITS {
             program = program.arg("--wait");
         }
-        let found = read(&program.output()?)?;
+        let (printed, cost) = self.bed.account(|| program.output())?;
+        let found = read(&printed)?;
+        // There is nobody else: who waits for the channel is who is measured.
+        let used = cost.of_child(Duration::ZERO).used();
         Ok(Sample::default()
+            .using(&used)
             .with(ONE_WAY, number(&found, "one_way_ns")? / 1e3)
             .with(RATE, 8.0 * number(&found, "bytes_per_second")? / 1e6)
             .with(POST, number(&found, "post_ns")?)

@@ -5,6 +5,7 @@ use super::{ASYNCHRONOUS, REGISTERED, SENDS as WAYS, SYNCHRONOUS, SYNCHRONOUS_RE
 use super::{Beds, PLACE, PLACES, cited, peer, read, subject, subjects};
 use crate::clock;
 use crate::experiment::declaration::{Axis, Bound, Claim, Finding, Measure, Picture};
+use crate::experiment::used::Used;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::outboard::Traced;
 use anyhow::{Context, Result, bail};
@@ -193,7 +194,8 @@ impl Bench for Courses {
             let by = &TOLD_BY[..1 + usize::from(waits_for_the_wire(at.subject))];
             rows.push((TOLD, told(&traced, by)));
         }
-        let mut sample = Sample::default();
+        // The other end is a thread that answers: which part of our time is its own is not known.
+        let mut sample = Sample::default().using(&Used::of(&cost.spent));
         for (moment, times) in rows {
             sample = sample.with(moment, since(&called, &times, moment)?);
         }

@@ -207,15 +207,15 @@ impl Bench for Store {
         }
         let each = |time: Duration| 1e6 * time.as_secs_f64() / answered;
         let latency = |quantile| outcome.latency.value_at_quantile(quantile) as f64 / 1e3;
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(cost.spent.passed)
             .with(RATE, answered / outcome.took.as_secs_f64().max(1e-9))
             .with(MACHINE, answered / cost.machine().as_secs_f64().max(1e-9))
             .with(SERVER, each(cost.server()))
             .with(MEDIAN, latency(0.5))
-            .with(HIGH, latency(0.99))
-            .by(cost.limits(cost.spent.passed));
+            .with(HIGH, latency(0.99));
         if let Some(engine) = cost.spent.engine {
-            if engine.batch == 0.0 {
+            if engine.batch() == 0.0 {
                 bail!("the connections were not on the engine");
             }
             sample = sample.with(ENGINE, each(cost.engine()));

@@ -82,16 +82,15 @@ pub fn acknowledge(mut stream: TcpStream, length: usize) -> Result<u64> {
     }
 }
 
-/// Bytes that it sends at once.
-const PIECE: usize = 64 << 10;
-
-/// Sends without a pause for a while, and ends the stream. How many bytes that were.
-pub fn pour(mut stream: TcpStream, window: Duration) -> Result<u64> {
-    let bytes: Vec<u8> = (0..PIECE).map(|index| (index % 251) as u8).collect();
+/// Sends pieces of so many bytes without a pause for a while, and ends the stream. How many bytes that were.
+pub fn pour(mut stream: TcpStream, piece: usize, window: Duration) -> Result<u64> {
+    // Small ones are joined, as those of a program are that streams.
+    stream.set_nodelay(false)?;
+    let bytes: Vec<u8> = (0..piece).map(|index| (index % 251) as u8).collect();
     let (began, mut sent) = (Instant::now(), 0);
     while began.elapsed() < window {
         stream.write_all(&bytes)?;
-        sent += PIECE as u64;
+        sent += piece as u64;
     }
     stream.shutdown(Shutdown::Write)?;
     // The other end closes when it has all of it.
@@ -135,13 +134,16 @@ mod tests {
 
     #[test]
     fn what_is_poured_arrives_to_the_end() {
-        let (mut one, other) = pair();
-        let pouring = std::thread::spawn(move || pour(other, std::time::Duration::from_millis(20)));
-        let mut all = Vec::new();
-        one.read_to_end(&mut all).unwrap();
-        drop(one);
-        assert_eq!(pouring.join().unwrap().unwrap(), all.len() as u64);
-        assert!(all.len() >= super::PIECE);
+        for piece in [7, 64 << 10] {
+            let (mut one, other) = pair();
+            let window = std::time::Duration::from_millis(20);
+            let pouring = std::thread::spawn(move || pour(other, piece, window));
+            let mut all = Vec::new();
+            one.read_to_end(&mut all).unwrap();
+            drop(one);
+            assert_eq!(pouring.join().unwrap().unwrap(), all.len() as u64);
+            assert!(!all.is_empty() && all.len().is_multiple_of(piece));
+        }
     }
 
     #[test]

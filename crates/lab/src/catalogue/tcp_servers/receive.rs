@@ -5,6 +5,7 @@ use super::{Beds, PLACE, PLACES, number, streams, subject, subjects};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use anyhow::{Context, Result};
+use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "receive",
@@ -140,12 +141,15 @@ impl Bench for Receive {
             "--piece",
             at.word(PIECE)?,
         ]);
-        let (received, found, cost) = streams::received_by(program, bed, at.window)?;
+        let (received, found, cost) =
+            streams::received_by(program, bed, streams::PIECE, at.window)?;
         cost.came_to_engine()?;
         let megabits = 8.0 * received / 1e6;
         let each = |seconds: f64| 1e6 * seconds / (received / MEGABYTE);
-        let mut sample = Sample::default()
-            .with(RATE, megabits / number(&found, "seconds")?.max(1e-9))
+        let seconds = number(&found, "seconds")?;
+        let mut sample = cost
+            .sample(Duration::from_secs_f64(seconds))
+            .with(RATE, megabits / seconds.max(1e-9))
             .with(HOST, each(number(&found, "cpu_seconds")?))
             .with(MACHINE, megabits / cost.machine().as_secs_f64().max(1e-9));
         if let Some(engine) = cost.spent.engine {

@@ -31,23 +31,33 @@ pub fn sent_by(program: Program, bed: &Bed, window: Duration) -> Result<(Receive
     })?;
     let printed = read(&printed)?;
     are_equal(number(&printed, "bytes")?, received.bytes as f64)?;
+    let cost = cost.of_child(received.used);
     Ok((received, printed, cost))
 }
 
-/// Has `program` (`outboard subject sink`) receive what the other end sends without a pause for a while: how many bytes,
-/// what the program has printed, and what that cost.
-pub fn received_by(program: Program, bed: &Bed, window: Duration) -> Result<(f64, Value, Cost)> {
-    let ((sent, printed), cost) = bed.account(|| {
+/// Has `program` (`outboard subject sink`) receive what the other end sends without a pause for a while, so many bytes
+/// at once: how many bytes that were, what the program has printed, and what that cost.
+pub fn received_by(
+    program: Program,
+    bed: &Bed,
+    sent_at_once: usize,
+    window: Duration,
+) -> Result<(f64, Value, Cost)> {
+    let (((sent, used), printed), cost) = bed.account(|| {
         peer::with(
             bed,
-            |stream| peer::pour(stream, window),
+            |stream| {
+                let before = thread_time();
+                let sent = peer::pour(stream, sent_at_once, window)?;
+                Ok((sent, thread_time().saturating_sub(before)))
+            },
             |address| program.args(["--from", &address.to_string()]).output(),
         )
     })?;
     let printed = read(&printed)?;
     let received = number(&printed, "bytes")?;
     are_equal(sent as f64, received)?;
-    Ok((received, printed, cost))
+    Ok((received, printed, cost.of_child(used)))
 }
 
 fn are_equal(sent: f64, received: f64) -> Result<()> {
@@ -57,8 +67,8 @@ fn are_equal(sent: f64, received: f64) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that a receiver asks for at once.
-const PIECE: usize = 64 << 10;
+/// Bytes that a receiver asks for at once, and a sender sends that has no messages of a size.
+pub const PIECE: usize = 64 << 10;
 
 /// Receives to the end of the stream.
 fn receive(mut stream: TcpStream) -> Result<Received> {

@@ -191,7 +191,8 @@ impl Bench for Ttcp {
         let sent = received.bytes as f64;
         let megabits = 8.0 * sent / 1e6;
         let per = |seconds: f64| megabits / seconds.max(1e-9);
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(received.passed)
             .with(RATE, per(received.passed.as_secs_f64()))
             .with(HOST, per(number(&found, "cpu_seconds")?))
             .with(PEER, per(received.used.as_secs_f64()))

@@ -149,11 +149,11 @@ impl Bench for Uploads {
         let (rate, cost) = bed.account(putting)?;
         let uploads = rate * at.window.as_secs_f64();
         let each = |time: Duration| 1e6 * time.as_secs_f64() / uploads;
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(at.window)
             .with(RATE, rate)
             .with(SERVER, each(cost.server()))
-            .with(MACHINE, each(cost.machine()))
-            .by(cost.limits(at.window));
+            .with(MACHINE, each(cost.machine()));
         if cost.spent.engine.is_some() {
             sample = sample.with(ENGINE, each(cost.engine()));
         }

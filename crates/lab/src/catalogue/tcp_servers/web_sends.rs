@@ -193,15 +193,12 @@ impl Bench for Sends {
         let (throughput, cost) = server.account(saturate)?;
         let answers = throughput * at.window.as_secs_f64();
         let each = |time: Duration| 1e6 * time.as_secs_f64() / answers;
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(at.window)
             .with(THROUGHPUT, throughput)
             .with(BITS, 8.0 * throughput * SIZE as f64 / 1e6)
             .with(SERVER_CPU, each(cost.server()))
             .with(MACHINE_CPU, each(cost.machine()));
-        // On the slow link neither is to be the limit.
-        if !is_slow {
-            sample = sample.by(cost.limits(at.window));
-        }
         if cost.spent.engine.is_some() {
             sample = sample.with(ENGINE_CPU, each(cost.engine()));
         }

@@ -200,7 +200,7 @@ impl Running<'_> {
             .spent
             .engine
             .as_ref()
-            .is_some_and(|engine| engine.batch == 0.0)
+            .is_some_and(|engine| engine.batch() == 0.0)
         {
             bail!("the connections were not on the engine");
         }

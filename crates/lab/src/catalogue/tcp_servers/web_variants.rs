@@ -192,9 +192,7 @@ impl Bench for Variants {
         let server = self.0.start(at.subject, name, &place, &[])?;
         let saturate = || server.saturate(size, CONNECTIONS, close, at.window);
         let (throughput, cost) = server.account(saturate)?;
-        let mut sample = Sample::default()
-            .with(THROUGHPUT, throughput)
-            .by(cost.limits(at.window));
+        let mut sample = cost.sample(at.window).with(THROUGHPUT, throughput);
         let made = wrk::connections(throughput, CONNECTIONS, close, at.window);
         sample.notes.extend(cost.beside_engine(made));
         let load = load(close, rates[usize::from(!close)], at.window);

@@ -1,0 +1,105 @@
+//! What programs used in a measurement, and what the engine says of itself, as a run keeps it.
+
+use crate::sampler::account::{Engine, Spent};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What was used in the time of an account. That may be less than the measurement: what starts and ends is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    /// Seconds that passed.
+    pub passed: f64,
+    /// Seconds of CPU, by what the processes are called.
+    pub processes: BTreeMap<String, f64>,
+    /// What the engine says of itself, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+}
+
+impl Used {
+    /// What an account has.
+    pub fn of(spent: &Spent) -> Self {
+        let each = spent.processes.iter();
+        Self {
+            passed: spent.passed.as_secs_f64(),
+            processes: each
+                .map(|(name, time)| ((*name).to_owned(), time.as_secs_f64()))
+                .collect(),
+            engine: spent.engine,
+        }
+    }
+
+    /// Adds what was used another time.
+    pub fn add(&mut self, more: &Self) {
+        self.passed += more.passed;
+        for (name, seconds) in &more.processes {
+            *self.processes.entry(name.clone()).or_default() += seconds;
+        }
+        if let Some(engine) = &more.engine {
+            self.engine.get_or_insert_default().add(engine);
+        }
+    }
+
+    /// All of it: what, in which unit, and how much.
+    pub fn figures(&self) -> Vec<(String, &'static str, f64)> {
+        let mut all = vec![("accounted".to_owned(), "s", self.passed)];
+        let processes = self.processes.iter();
+        all.extend(processes.map(|(name, seconds)| (format!("CPU of {name}"), "s", *seconds)));
+        if let Some(engine) = &self.engine {
+            let figures = [
+                ("engine busy", "s", engine.busy),
+                ("engine looking", "s", engine.looking),
+                ("engine asleep", "s", engine.asleep),
+                ("engine turns", "", engine.turns),
+                ("engine empty turns", "", engine.empty_turns),
+                ("engine batches", "", engine.batches),
+                ("engine frames", "", engine.frames),
+                ("engine connections", "", engine.accepted),
+            ];
+            all.extend(figures.map(|(what, unit, figure)| (what.to_owned(), unit, figure)));
+            let clock = engine.clock;
+            all.extend(clock.map(|clock| ("engine clock".to_owned(), "1/s", clock)));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Engine, Used};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_was_used_twice_is_added() {
+        let used = |server: f64, engine: Option<f64>| Used {
+            passed: 2.0,
+            processes: BTreeMap::from([("server".to_owned(), server)]),
+            engine: engine.map(|busy| Engine {
+                busy,
+                clock: Some(1e9),
+                ..Engine::default()
+            }),
+        };
+        let mut both = used(0.5, None);
+        both.add(&used(1.0, Some(0.25)));
+        both.add(&used(0.0, Some(0.5)));
+        assert_eq!((both.passed, both.processes["server"]), (6.0, 1.5));
+        let engine = both.engine.unwrap();
+        assert_eq!((engine.busy, engine.clock), (0.75, Some(1e9)));
+    }
+
+    #[test]
+    fn an_account_without_an_engine_has_no_figures_of_one() {
+        let mut used = Used::default();
+        let names = |used: &Used| -> Vec<String> {
+            let figures = used.figures().into_iter();
+            figures.map(|(what, ..)| what).collect()
+        };
+        assert_eq!(names(&used), ["accounted"]);
+        used.processes.insert("server".into(), 1.0);
+        used.engine = Some(Engine::default());
+        let found = names(&used);
+        assert_eq!(found[..3], ["accounted", "CPU of server", "engine busy"]);
+        assert!(!found.contains(&"engine clock".to_owned()), "{found:?}");
+    }
+}
