@@ -2,6 +2,7 @@
 //! kernel and on the engine: over plain TCP, with ZeroMQ, and each feature by itself.
 
 pub mod connections;
+mod direction;
 pub mod plain;
 pub mod singly;
 mod source;
@@ -197,7 +198,8 @@ fn latency_pictures(extent: Extent, title: &str) -> Vec<Picture> {
 /// What so many messages and answers took, and cost.
 fn told(one_way: f64, messages: f64, cost: &Cost) -> Sample {
     let each = |time: Duration| time.as_secs_f64() * 1e6 / messages.max(1.0);
-    let sample = Sample::default()
+    let sample = cost
+        .sample(cost.spent.passed)
         .with(ONE_WAY, one_way)
         .with(PROGRAM_CPU, each(cost.server()))
         .with(CPU, 100.0 * cost.spent.share_of_machine());
@@ -280,7 +282,8 @@ fn make(setup: &Setup, subject: &str, mtu: u32) -> Result<Bed> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Extent, FEATURES, MTU, plain, subjects, zeromq};
+    use super::direction::{DIRECTION, DIRECTIONS};
+    use super::{Extent, FEATURES, MTU, plain, singly, subjects, zeromq};
 
     /// What is said to ethtool and to the engine is the same, as far as the engine has it.
     #[test]
@@ -326,6 +329,38 @@ mod tests {
                 let is_graph = picture.title.contains("002");
                 assert!(!is_graph || picture.at.contains(&own), "{}", picture.title);
             }
+        }
+    }
+
+    /// In full streams go both ways; a first impression takes no longer for it. What the source has is of senders.
+    #[test]
+    fn streams_go_both_ways_and_the_sources_go_one() {
+        for entry in [plain::THROUGHPUT, zeromq::THROUGHPUT, singly::ENTRY] {
+            let levels = |extent| {
+                let declared = entry.declare(extent);
+                assert_eq!(declared.mistakes(), [""; 0], "{}", entry.name);
+                let axis = declared.axis(DIRECTION).unwrap().clone();
+                let names = axis.levels.into_iter().map(|level| level.name);
+                names.collect::<Vec<String>>()
+            };
+            assert_eq!(levels(Extent::Full), DIRECTIONS);
+            assert_eq!(levels(Extent::Quick), DIRECTIONS[..1]);
+            let declared = entry.declare(Extent::Full);
+            let own = (DIRECTION.to_owned(), DIRECTIONS[0].to_owned());
+            assert!(declared.claims.iter().all(|claim| claim.at.contains(&own)));
+            let mut findings = declared.findings.iter();
+            assert!(findings.all(|found| found.at.contains(&own)));
+            let mut of_receivers = 0;
+            for picture in declared.pictures {
+                let is_own = picture.at.contains(&own);
+                assert!(
+                    is_own || !picture.title.contains("002"),
+                    "{}",
+                    picture.title
+                );
+                of_receivers += usize::from(!is_own);
+            }
+            assert!(of_receivers > 0, "{}", entry.name);
         }
     }
 

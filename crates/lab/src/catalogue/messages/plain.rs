@@ -1,12 +1,12 @@
 //! Tables 4.1.1 and 4.2.1 to 4.2.6: over plain TCP.
 
-use super::super::bed::Bed;
+use super::super::bed::{Bed, Cost};
 use super::super::tcp_servers::server::{self, Words};
-use super::super::tcp_servers::{streams, subject as program};
+use super::super::tcp_servers::{number, streams, subject as program};
 use super::super::{Entry, Extent, Setup};
 use super::{
-    Beds, CPU, LARGE, MTU, ONE_WAY, RATE, ROLES, SIZE, SMALL, claim, latency_measures,
-    latency_pictures, mtu_axis, pictures, sizes, source, sources, told,
+    Beds, CPU, LARGE, MTU, ONE_WAY, RATE, ROLES, SIZE, SMALL, claim, direction, latency_measures,
+    latency_pictures, mtu_axis, sizes, source, sources, told,
 };
 use crate::experiment::declaration::{Axis, Bound, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -68,34 +68,39 @@ fn latency_declared(extent: Extent) -> Experiment {
 }
 
 fn throughput_declared(extent: Extent) -> Experiment {
-    let rates = pictures(
+    let rates = direction::each(
         extent,
         "Throughput by size (002, graphs 4.2.1 and 4.2.3)",
         RATE,
     );
-    let loads = pictures(extent, "CPU by size (002, graphs 4.2.2 and 4.2.3)", CPU);
+    let loads = direction::each(extent, "CPU by size (002, graphs 4.2.2 and 4.2.3)", CPU);
+    let mut axes = axes(extent);
+    axes.push(direction::axis(extent));
+    let mut gain = claim(
+        "Features raise throughput of large messages",
+        RATE,
+        LARGE,
+        Bound::AtLeast(1.0),
+    );
+    gain.at = direction::as_there(LARGE);
     Experiment {
         name: THROUGHPUT.name.into(),
         title: "Throughput of messages, with and without offload features".into(),
         question: QUESTION.into(),
         workload: "Messages of one size over TCP without a pause, as netperf's TCP_STREAM has it: one connection, \
             from a program of outboard's own, by socket calls; the lab, on the kernel's TCP, receives. Small \
-            ones are joined (Nagle), as in the source"
-            .into(),
+            ones are joined (Nagle), as in the source. "
+            .to_owned()
+            + direction::WORDS,
         roles: ROLES.into(),
-        axes: axes(extent),
+        axes,
         subjects: sources(extent),
         measures: vec![Measure::new(RATE, "Mb/s"), Measure::new(CPU, "%")],
         pictures: rates.into_iter().map(Picture::log_y).chain(loads).collect(),
         findings: source::throughput(),
         left_out: Vec::new(),
         model: None,
-        claims: vec![claim(
-            "Features raise throughput of large messages",
-            RATE,
-            LARGE,
-            Bound::AtLeast(1.0),
-        )],
+        claims: vec![gain],
     }
 }
 
@@ -129,8 +134,10 @@ fn measure_latency(setup: &Setup, bed: &Bed, at: &At<'_>, size: usize) -> Result
 }
 
 fn measure_throughput(setup: &Setup, bed: &Bed, at: &At<'_>, size: usize) -> Result<Sample> {
-    let (rate, cpu) = throughput(setup, bed, size, at.window)?;
-    Ok(Sample::default().with(RATE, rate).with(CPU, cpu))
+    match direction::sends(at)? {
+        true => sending(setup, bed, size, at.window),
+        false => receiving(setup, bed, size, at.window),
+    }
 }
 
 /// Half of the median round trip, and what a message and its answer cost.
@@ -152,23 +159,28 @@ pub(super) fn latency(setup: &Setup, bed: &Bed, size: usize, window: Duration) -
     Ok(told(median / 2.0, messages as f64, &cost))
 }
 
-/// Mb/s, and how busy the machine was, in percent.
-pub(super) fn throughput(
-    setup: &Setup,
-    bed: &Bed,
-    size: usize,
-    window: Duration,
-) -> Result<(f64, f64)> {
-    let sender = program(setup, bed, bed.outboard().is_some()).args([
-        "stream",
-        "--way",
-        "sockets",
-        "--size",
-        &size.to_string(),
-    ]);
+/// Mb/s of a subject that sends, and how busy the machine was, in percent.
+pub(super) fn sending(setup: &Setup, bed: &Bed, size: usize, window: Duration) -> Result<Sample> {
+    let size = size.to_string();
+    let sender = program(setup, bed, bed.outboard().is_some());
+    let sender = sender.args(["stream", "--way", "sockets", "--size", &size]);
     let (received, _, cost) = streams::sent_by(sender, bed, window)?;
+    streamed(received.bytes as f64, received.passed, &cost)
+}
+
+/// The same of a subject that receives what is sent in messages of this size: what it asks for at once is more.
+pub(super) fn receiving(setup: &Setup, bed: &Bed, size: usize, window: Duration) -> Result<Sample> {
+    let piece = streams::PIECE.to_string();
+    let receiver = program(setup, bed, bed.outboard().is_some());
+    let receiver = receiver.args(["sink", "--way", "sockets", "--piece", &piece]);
+    let (bytes, found, cost) = streams::received_by(receiver, bed, size, window)?;
+    let passed = Duration::try_from_secs_f64(number(&found, "seconds")?)?;
+    streamed(bytes, passed, &cost)
+}
+
+fn streamed(bytes: f64, passed: Duration, cost: &Cost) -> Result<Sample> {
     cost.came_to_engine()?;
-    let seconds = received.passed.as_secs_f64().max(1e-9);
+    let rate = 8.0 * bytes / 1e6 / passed.as_secs_f64().max(1e-9);
     let busy = 100.0 * cost.spent.share_of_machine();
-    Ok((8.0 * received.bytes as f64 / 1e6 / seconds, busy))
+    Ok(cost.sample(passed).with(RATE, rate).with(CPU, busy))
 }

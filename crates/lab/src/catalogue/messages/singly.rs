@@ -4,7 +4,7 @@ use super::super::bed::STACKS;
 use super::super::{Entry, Extent};
 use super::{
     ALL, Beds, CPU, ENGINE_CPU, FEATURES, MTU, OFF, ONE_WAY, PROGRAM_CPU, RATE, ROLES, SIZE,
-    mtu_axis, mtus, plain, subject,
+    direction, mtu_axis, mtus, plain, subject,
 };
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -35,11 +35,20 @@ fn declare(extent: Extent) -> Experiment {
     for size in sizes {
         for mtu in mtus(extent) {
             let (size, mtu) = (size.to_string(), mtu.to_string());
-            pictures.extend([ONE_WAY, RATE, CPU].map(|measure| {
+            let (sends, receives) = (direction::DIRECTIONS[0], direction::DIRECTIONS[1]);
+            let mut drawn = vec![(ONE_WAY, sends), (RATE, sends), (CPU, sends)];
+            if !quick {
+                drawn.extend([(RATE, receives), (CPU, receives)]);
+            }
+            pictures.extend(drawn.into_iter().map(|(measure, way)| {
+                let said = match measure {
+                    ONE_WAY => String::new(),
+                    _ => format!(", {way}"),
+                };
                 let title =
-                    format!("Messages of {size} bytes, MTU {mtu}: {measure}, by what is on");
-                let picture = Picture::new(title, AXIS, measure);
-                picture.at(SIZE, &size).at(MTU, &mtu)
+                    format!("Messages of {size} bytes, MTU {mtu}{said}: {measure}, by what is on");
+                let picture = Picture::new(title, AXIS, measure).at(SIZE, &size);
+                picture.at(MTU, &mtu).at(direction::DIRECTION, way)
             }));
         }
     }
@@ -50,13 +59,16 @@ fn declare(extent: Extent) -> Experiment {
             Scatter-gather is with the checksum of what is sent, which it needs, and segmentation with both."
             .into(),
         workload: "As in message-latency, and then as in message-throughput; CPU of the machine is of the latter. GSO and GRO are \
-            the kernel's own: the engine has a switch for each of the others, and is told the same"
-            .into(),
+            the kernel's own: the engine has a switch for each of the others, and is told the same. Messages that are \
+            answered go both ways, and are told of where the subject sends. "
+            .to_owned()
+            + direction::WORDS,
         roles: ROLES.into(),
         axes: vec![
             Axis::of_words(AXIS, levels),
             Axis::of_numbers(SIZE, "B", sizes),
             mtu_axis(extent),
+            direction::axis(extent),
         ],
         subjects: STACKS.map(String::from).to_vec(),
         measures: vec![
@@ -76,7 +88,13 @@ fn declare(extent: Extent) -> Experiment {
             measure: RATE.into(),
             subject: STACKS[1].into(),
             to: STACKS[0].into(),
-            at: vec![(SIZE.into(), SIZES[3].to_string())],
+            at: vec![
+                (SIZE.into(), SIZES[3].to_string()),
+                (
+                    direction::DIRECTION.into(),
+                    direction::DIRECTIONS[0].into(),
+                ),
+            ],
             ratio: Bound::AtLeast(1.0),
         }],
     }
@@ -95,9 +113,11 @@ impl Bench for Singly {
         let setup = self.0.setup.clone();
         let mtu = at.number(MTU)? as u32;
         let bed = self.0.get(&subject(at.subject, name), mtu)?;
+        if !direction::sends(at)? {
+            return plain::receiving(&setup, bed, size, at.window);
+        }
         let answered = plain::latency(&setup, bed, size, at.window)?;
-        let (rate, cpu) = plain::throughput(&setup, bed, size, at.window)?;
         // The machine's CPU is that of the stream: it stands beside what that carries.
-        Ok(answered.with(RATE, rate).with(CPU, cpu))
+        Ok(answered.and(plain::sending(&setup, bed, size, at.window)?))
     }
 }

@@ -4,12 +4,13 @@ use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::super::tcp_servers::{number, read};
 use super::super::{Entry, Extent, Setup};
 use super::{
-    ALL, Beds, CPU, LARGE, MTU, MTUS, OFF, ONE_WAY, RATE, ROLES, SIZE, as_there, latency_measures,
-    latency_pictures, mtu_axis, pictures, sizes, source, sources, subject, told,
+    ALL, Beds, CPU, LARGE, MTU, MTUS, OFF, ONE_WAY, RATE, ROLES, SIZE, as_there, direction,
+    latency_measures, latency_pictures, mtu_axis, sizes, source, sources, subject, told,
 };
 use crate::experiment::declaration::{Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
-use crate::process::{Process, Program};
+use crate::process::Program;
+use crate::sampler::own_time;
 use crate::world::Side;
 use crate::zeromq::compile;
 use anyhow::{Context, Result};
@@ -92,20 +93,28 @@ fn latency_declared(extent: Extent) -> Experiment {
 }
 
 fn throughput_declared(extent: Extent) -> Experiment {
-    let picture = |title: &str, measure: &str| pictures(extent, title, measure);
+    let picture = |title: &str, measure: &str| direction::each(extent, title, measure);
     let tables = "002, tables 4.2.7 and 4.2.8";
     let rates = picture("Throughput with ZeroMQ (002, graph 4.2.4)", RATE);
     let messages = picture(&format!("Messages with ZeroMQ ({tables})"), MESSAGES);
     let loads = picture(&format!("CPU with ZeroMQ ({tables})"), CPU);
+    let mut gain = claim(
+        "Features raise throughput of large messages",
+        "tables 4.2.7 and 4.2.8",
+        RATE,
+        Bound::AtLeast(1.0),
+    );
+    gain.at = direction::as_there(LARGE);
     Experiment {
         name: THROUGHPUT.name.into(),
         title: "Throughput of messages with ZeroMQ".into(),
         question: QUESTION.into(),
         workload: "As local_thr and remote_thr: one connection, the subject's PUSH socket sends without a pause, \
-            a PULL socket on the kernel's TCP receives; by the receiver's clock. ZeroMQ joins small messages"
+            a PULL socket on the kernel's TCP receives; by the receiver's clock. ZeroMQ joins small messages. Where \
+            the subject receives, its is the PULL socket"
             .into(),
         roles: ROLES.into(),
-        axes: vec![sizes(extent), mtu_axis(extent)],
+        axes: vec![sizes(extent), mtu_axis(extent), direction::axis(extent)],
         subjects: sources(extent),
         measures: vec![
             Measure::new(RATE, "Mb/s"),
@@ -121,12 +130,7 @@ fn throughput_declared(extent: Extent) -> Experiment {
         findings: source::zeromq_throughput(MESSAGES),
         left_out: Vec::new(),
         model: None,
-        claims: vec![claim(
-            "Features raise throughput of large messages",
-            "tables 4.2.7 and 4.2.8",
-            RATE,
-            Bound::AtLeast(1.0),
-        )],
+        claims: vec![gain],
     }
 }
 
@@ -207,23 +211,41 @@ fn latency(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
 }
 
 fn throughput(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
-    let (size, endpoint) = (at.word(SIZE)?, endpoint(Side::Client));
-    let log = bed.world().scratch().join("take.log");
-    let taker = on(bed, Side::Client, program).args(["take", &endpoint, size]);
-    let push = || -> Result<Process> {
-        let mut taker = taker.log(log).start()?;
-        let pusher = on(bed, Side::Server, program);
-        pusher
-            .args(["push", &endpoint, size, &seconds(at)])
-            .output()?;
-        taker.wait(LIMIT)?;
-        Ok(taker)
+    let sends = direction::sends(at)?;
+    let (pushes, takes) = match sends {
+        true => (Side::Server, Side::Client),
+        false => (Side::Client, Side::Server),
     };
-    let (taker, cost) = bed.account(push)?;
+    // The taker listens.
+    let (size, endpoint) = (at.word(SIZE)?, endpoint(takes));
+    let log = bed.world().scratch().join("take.log");
+    let taker = on(bed, takes, program).args(["take", &endpoint, size]);
+    let pusher = on(bed, pushes, program).args(["push", &endpoint, size, &seconds(at)]);
+    let mut taker = taker.log(log).start()?;
+    if let Some(outboard) = bed.outboard().filter(|_| !sends) {
+        outboard.wait_until_taken(&mut taker, LIMIT, PORT, || true)?;
+    }
+    let push = || -> Result<(String, Duration)> {
+        let before = own_time()?;
+        pusher.output()?;
+        let pushed = own_time()?;
+        taker.wait(LIMIT)?;
+        let taken = own_time()?;
+        // Each was a child of ours, whose time is ours when it has ended.
+        let (end, begin) = match sends {
+            true => (taken, pushed),
+            false => (pushed, before),
+        };
+        Ok((taker.printed(), end.saturating_sub(begin)))
+    };
+    let ((printed, other), cost) = bed.account(push)?;
     cost.came_to_engine()?;
-    let found = read(&taker.printed())?;
-    let rate = number(&found, "messages")? / number(&found, "seconds")?.max(1e-9);
-    Ok(Sample::default()
+    let cost = cost.of_child(other);
+    let found = read(&printed)?;
+    let took = number(&found, "seconds")?;
+    let rate = number(&found, "messages")? / took.max(1e-9);
+    Ok(cost
+        .sample(Duration::try_from_secs_f64(took)?)
         .with(RATE, 8.0 * rate * at.number(SIZE)? / 1e6)
         .with(MESSAGES, rate)
         .with(CPU, 100.0 * cost.spent.share_of_machine()))
