@@ -32,6 +32,8 @@ const FILES: [(&str, &str, Option<usize>); 3] = [
     ("missing", "/missing", None),
 ];
 const REPLIES: &str = "replies";
+const SENT: &str = "requests";
+const MADE: &str = "connections";
 const TIME: &str = "response time";
 const CONNECT: &str = "setting a connection up";
 const ERRORS: &str = "errors";
@@ -56,6 +58,8 @@ fn declare(extent: Extent) -> Experiment {
     };
     let mut measures = vec![
         Measure::new(REPLIES, "1/s"),
+        Measure::new(SENT, "1/s"),
+        Measure::new(MADE, "1/s"),
         Measure::new(TIME, "ms"),
         Measure::new(CONNECT, "ms"),
         Measure::new(ERRORS, "%"),
@@ -89,6 +93,12 @@ fn declare(extent: Extent) -> Experiment {
         measures,
         pictures: vec![
             Picture::new("Replies a second (000, figure 6.3)", RATE, REPLIES)
+                .log_x()
+                .log_y(),
+            Picture::new("Requests a second (000, figure 6.3)", RATE, SENT)
+                .log_x()
+                .log_y(),
+            Picture::new("Connections made (000, tables A.1 to A.3)", RATE, MADE)
                 .log_x()
                 .log_y(),
             Picture::new("Response time (000, figure 6.5)", RATE, TIME)
@@ -155,8 +165,11 @@ impl Bench for Rates {
         let server = Side::Server.ipv4().to_string();
         let (found, cost) = bed.account(|| httperf::run(bed, &server, PORT, asked))?;
         let due = f64::from(asked.connections * asked.requests);
-        let mut sample = Sample::default()
+        let mut sample = cost
+            .sample(cost.spent.passed)
             .with(REPLIES, found.replies / found.took)
+            .with(SENT, found.requests)
+            .with(MADE, found.connections)
             .with(TIME, found.reply_ms)
             .with(CONNECT, found.connect_ms)
             .with(ERRORS, 100.0 * (due - found.replies).max(0.0) / due)
@@ -169,14 +182,21 @@ impl Bench for Rates {
     }
 }
 
-/// Response rate, response time, errors, KB/s of tables A.1 to A.3, at the source's rates.
-const TABLES: [(&str, &str, [[f64; 11]; 4]); 3] = [
+/// Response rate, request rate, connection rate, response time, errors, KB/s of tables A.1 to A.3, at the source's
+/// rates.
+const TABLES: [(&str, &str, [[f64; 11]; 6]); 3] = [
     (
         "354 B",
         "table A.1",
         [
             [
                 60.0, 90.0, 120.0, 150.0, 179.9, 209.9, 239.5, 269.6, 270.0, 258.4, 252.2,
+            ],
+            [
+                60.0, 90.0, 120.0, 150.0, 180.0, 209.9, 239.8, 269.6, 271.2, 261.7, 257.2,
+            ],
+            [
+                20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 89.9, 92.5, 98.1, 104.1,
             ],
             [
                 5.3, 5.2, 5.3, 7.2, 8.3, 8.6, 13.3, 14.9, 397.7, 523.6, 558.5,
@@ -195,6 +215,12 @@ const TABLES: [(&str, &str, [[f64; 11]; 4]); 3] = [
                 60.0, 90.0, 119.9, 150.0, 179.9, 191.4, 186.8, 180.3, 178.5, 173.5, 170.0,
             ],
             [
+                60.0, 90.0, 120.0, 150.0, 179.9, 192.1, 189.7, 187.8, 187.0, 185.0, 185.0,
+            ],
+            [
+                20.0, 30.0, 40.0, 50.0, 60.0, 65.6, 72.8, 80.6, 86.9, 93.6, 100.5,
+            ],
+            [
                 5.5, 5.7, 5.9, 8.3, 15.1, 528.2, 650.9, 676.4, 697.1, 710.4, 724.2,
             ],
             [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 6.0, 11.0, 15.0, 21.0, 26.0],
@@ -211,6 +237,12 @@ const TABLES: [(&str, &str, [[f64; 11]; 4]); 3] = [
             [
                 60.0, 90.0, 120.0, 150.0, 179.9, 209.9, 239.8, 269.8, 296.3, 297.9, 298.9,
             ],
+            [
+                60.0, 90.0, 120.0, 150.0, 180.0, 209.9, 239.8, 269.3, 296.7, 295.7, 301.9,
+            ],
+            [
+                20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 89.8, 98.9, 100.2, 107.3,
+            ],
             [5.3, 5.4, 5.3, 6.2, 7.2, 8.3, 12.1, 11.7, 76.5, 380.8, 442.4],
             [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.61, 2.47],
             [
@@ -223,7 +255,10 @@ const TABLES: [(&str, &str, [[f64; 11]; 4]); 3] = [
 fn findings() -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, place, columns) in &TABLES {
-        for (measure, column) in [REPLIES, TIME, ERRORS, BYTES].iter().zip(columns) {
+        for (measure, column) in [REPLIES, SENT, MADE, TIME, ERRORS, BYTES]
+            .iter()
+            .zip(columns)
+        {
             findings.push(Finding {
                 name: format!("nginx there, {file}"),
                 axis: RATE.into(),
