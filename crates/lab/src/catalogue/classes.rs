@@ -129,8 +129,13 @@ fn declare(_: Extent) -> Experiment {
                 "sys",
             ),
             Picture::new("Time in programs (003, figures 4-8 and 4-9)", CLASS, "usr"),
+            Picture::new(
+                "Time in interrupts (003, figures 4-8 and 4-9)",
+                CLASS,
+                "irq",
+            ),
         ],
-        findings: vec![
+        findings: [
             saturation("Apache without an engine", [300.0, 100.0, 12.0]),
             saturation("Apache with the emulated engine", [350.0, 300.0, 40.0]),
             by_class(
@@ -163,7 +168,10 @@ fn declare(_: Extent) -> Experiment {
                 "figure 4-10: what its text does not call idle",
                 [20.0, 23.0, 32.0, 98.0, 98.0],
             ),
-        ],
+        ]
+        .into_iter()
+        .chain(host_shares())
+        .collect(),
         left_out: Vec::new(),
         model: None,
         claims: vec![
@@ -191,6 +199,36 @@ fn declare(_: Extent) -> Experiment {
             },
         ],
     }
+}
+
+/// What the text of 003 says of its host's CPU. What it says of its engine's machine is of a core that the engine has
+/// for itself; here it has the server's.
+fn host_shares() -> Vec<Finding> {
+    let (without, with) = (
+        "Apache without an engine",
+        "Apache with the emulated engine",
+    );
+    let found = |name: &str, measure: &str, figure: &str, first: u32, shares: &[f64]| Finding {
+        name: name.into(),
+        axis: CLASS.into(),
+        measure: measure.into(),
+        points: (first..)
+            .map(f64::from)
+            .zip(shares.iter().copied())
+            .collect(),
+        at: Vec::new(),
+        citation: Citation {
+            document: "003".into(),
+            place: format!("figure {figure}, by its text"),
+        },
+    };
+    vec![
+        found(without, "usr", "4-8", 0, &[33.0, 31.0, 24.0]),
+        found(without, "irq", "4-8", 3, &[27.0, 34.0]),
+        found(with, "usr", "4-9", 0, &[44.0; 5]),
+        found(with, "softirq", "4-9", 0, &[7.5; 5]),
+        found(with, "irq", "4-9", 0, &[10.3, 10.3, 10.3, 10.3, 2.0]),
+    ]
 }
 
 struct Classes {
