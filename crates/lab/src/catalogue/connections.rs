@@ -1,10 +1,11 @@
 //! Very many connections that are only there, beside a thousand that ask all the time: what a segment costs, how long a
 //! turn of the engine's takes while its tables grow, and what memory a connection has.
 
-use super::bed::{CLIENT_CORE, ENGINE, ROLES, SERVER_CORE};
+use super::bed::{CLIENT_CORE, ENGINE, ROLES, SERVER, SERVER_CORE};
 use super::{Entry, Extent, Setup};
 use crate::connections::{Asking, Holding};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::used::Used;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::outboard::{Counter, Outboard, Spread, total};
 use crate::process::Process;
@@ -189,6 +190,7 @@ impl Bench for Connections {
             ..Sample::default()
         };
         Ok(sample
+            .using(&cost.used)
             .with(COST, cost.a_segment)
             .with(GROWTH, cost.a_segment / few)
             .with(TURN, micros(&after.on_core, &before.on_core))
@@ -231,6 +233,8 @@ struct Cost {
     a_segment: f64,
     /// Messages that were answered, a second.
     answered: f64,
+    /// What engine and program used, and what the engine says of itself.
+    used: Used,
 }
 
 /// How long turns were, since the engine has begun.
@@ -300,14 +304,15 @@ impl Stage {
     /// What segments cost for a while.
     fn cost(&mut self, window: Duration) -> Result<Cost> {
         let watched = Watched {
-            processes: vec![(ENGINE, self.engine.id())],
+            processes: vec![(ENGINE, self.engine.id()), (SERVER, self.program.id())],
             ..Watched::default()
         };
         let (before, answered) = (self.outboard.stats()?, self.asking.answered()?);
-        let began = Account::now(&watched)?;
+        let began = Account::now(&watched)?.with(before.clone());
         std::thread::sleep(window);
-        let spent = Account::now(&watched)?.since(&began);
+        let ended = Account::now(&watched)?;
         let (after, answered_then) = (self.outboard.stats()?, self.asking.answered()?);
+        let spent = ended.with(after.clone()).since(&began);
         let names = ["tcp_segments_in", "tcp_segments_out"];
         let segments = names.map(|name| total(&after, name) - total(&before, name));
         let segments: f64 = segments.iter().sum();
@@ -315,6 +320,7 @@ impl Stage {
         Ok(Cost {
             a_segment: spent.of(ENGINE).as_secs_f64() * 1e9 / segments,
             answered: (answered_then - answered) as f64 / spent.passed.as_secs_f64(),
+            used: Used::of(&spent),
         })
     }
 
