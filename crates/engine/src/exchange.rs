@@ -9,6 +9,7 @@
 mod keys;
 mod sockets;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -84,6 +85,9 @@ pub enum Order {
     Netfilter(Box<Policy>),
     /// The socket with this cookie listens no longer: what it proved does not hold any more.
     Unproven(u64),
+    /// Of the sockets that were shown as proof these, and no others, are bound to an interface by now: what they
+    /// listen for is not all that the engine would give them.
+    Confined(BTreeSet<u64>),
     /// The kernel had no connections on this port when it was asked for the time of this number.
     OnlyOurs {
         /// The port.

@@ -1,7 +1,7 @@
 //! Listeners: which processes accept from each, and how many connections each of them is willing
 //! to be handed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use queue_pair::bells;
@@ -162,6 +162,12 @@ impl Listener {
         if !self.proofs.contains(&cookie) {
             self.proofs.push(cookie);
         }
+    }
+
+    /// Whether one of its sockets is bound to an interface by now: to whom that belongs what comes by another the
+    /// kernel knows.
+    pub fn is_confined(&self, confined: &BTreeSet<u64>) -> bool {
+        self.proofs.iter().any(|cookie| confined.contains(cookie))
     }
 
     /// Whether it listens on the own address `address`.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::world::{Host, World};
 use engine::config::Config;
-use engine::network::{Shared, Steered};
+use engine::network::{Network, NicId, Shared, Steered};
 use engine::slow::desk::ReadLoads;
+use netdev::sim::LinkConfig;
 use netdev::steering::Load;
 use queue_pair::Submission;
 use queue_pair::control::{Fds, Reply, Request};
@@ -145,7 +146,12 @@ fn cookie(host: &Host) -> u64 {
 
 /// These sockets listen in the kernel.
 fn tell(world: &World, cookies: &[u64]) {
-    let told = cookies.iter().copied().collect();
+    bound(world, cookies, 0);
+}
+
+/// They are bound to this interface.
+fn bound(world: &World, cookies: &[u64], interface: u32) {
+    let told = cookies.iter().map(|cookie| (*cookie, interface)).collect();
     *world.kernel.listening.lock().expect("no panic") = Some(told);
 }
 
@@ -200,6 +206,53 @@ fn who_was_not_accepted_ends_with_the_last_proof() {
     let request = Request::Unlisten { listener: copy };
     let (reply, _) = world.request(&mut other, &request, Fds::new());
     assert_eq!(reply, Reply::Done);
+}
+
+/// To be on an inner network only, say.
+#[test]
+fn a_listener_that_is_bound_to_an_interface_by_now_is_the_kernels() {
+    const ELSEWHERE: u32 = 7;
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, _) = world.listen(&mut host);
+    let shown = cookies(&host);
+    tell(&world, &shown);
+    world.attend();
+    let client = world.peer.connect(world.now, port);
+    world.settle();
+    bound(&world, &shown, ELSEWHERE);
+    world.attend();
+    assert_eq!(how(&world), Steered::Closing);
+    // Who came before is accepted, as in the kernel.
+    world.settle();
+    assert_eq!(world.peer.conns[&client].update.failed, None);
+    // Showing it anew would be refused; another that shares its port changes nothing.
+    let mut other = world.attach(None);
+    world.join(&mut other, &host);
+    world.attend();
+    assert_eq!(how(&world), Steered::Closing);
+    tell(&world, &shown);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine);
+    // The engine's only one is all that it has.
+    let only = world.worker.network().index(NicId::default());
+    bound(&world, &shown, only);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine);
+}
+
+#[test]
+fn one_of_several_interfaces_is_not_all_of_them() {
+    let mut world = World::of_links([LinkConfig::default(); 2]);
+    let mut host = world.attach(None);
+    world.listen(&mut host);
+    let shown = cookies(&host);
+    bound(&world, &shown, 1);
+    world.attend();
+    let all = world.worker.network().steered.iter();
+    let how: Vec<_> = all.map(|(_, _, how)| *how).collect();
+    assert!(!how.is_empty());
+    assert!(how.iter().all(|how| *how == Steered::Closing), "{how:?}");
 }
 
 #[test]

@@ -26,7 +26,8 @@ fn waiting() -> (World, Host, TcpListener, ConnId) {
 }
 
 fn set_listening(world: &World, cookies: HashSet<u64>) {
-    *world.kernel.listening.lock().expect("no panic") = Some(cookies);
+    let told = cookies.into_iter().map(|cookie| (cookie, 0)).collect();
+    *world.kernel.listening.lock().expect("no panic") = Some(told);
 }
 
 fn is_reset(world: &World, client: ConnId) -> bool {

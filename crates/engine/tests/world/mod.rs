@@ -9,7 +9,7 @@
 
 mod host;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
@@ -291,14 +291,14 @@ impl Peer {
 /// The kernel's sockets, as tests state them.
 #[derive(Debug, Clone, Default)]
 pub struct Kernel {
-    /// The cookies of those that listen, if that is told.
-    pub listening: Arc<Mutex<Option<HashSet<u64>>>>,
+    /// The cookies of those that listen, and the interface that each is bound to, if that is told.
+    pub listening: Arc<Mutex<Option<HashMap<u64, u32>>>>,
     /// How many connections there are on each port.
     pub connections: Arc<Mutex<HashMap<u16, usize>>>,
 }
 
 impl KernelSockets for Kernel {
-    fn listening(&mut self) -> Option<HashSet<u64>> {
+    fn listening(&mut self) -> Option<HashMap<u64, u32>> {
         self.listening.lock().expect("no panic").clone()
     }
 
@@ -423,7 +423,7 @@ impl World {
         let (to_fast, to_slow): (Vec<_>, Vec<_>) = pairs.unzip();
         let facts = Facts {
             versions,
-            ..Facts::new(&config, [1], cookie)
+            ..Facts::new(&config, 1..=links.len() as u32, cookie)
         };
         let desk = Desk::of_workers(facts, control, to_fast).expect("descriptors");
         let seed = [7; 32];

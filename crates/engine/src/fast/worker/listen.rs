@@ -159,7 +159,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             listener.backlog = listener.backlog.max(backlog);
             let (number, id, backlog) = (listener.number, listener.id, listener.backlog);
             let enough = self.sharing.users.is_beyond(listener.uid);
-            let admitted = self.netfilter.admits_listener(local) && !enough;
+            let confined = listener.is_confined(&self.confined);
+            let admitted = self.netfilter.admits_listener(local) && !confined && !enough;
             if listener.how == Steered::Closing && admitted {
                 // Its first socket had stopped listening.
                 self.mix(number);

@@ -63,7 +63,7 @@ mod transmit;
 mod waits;
 mod way;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use netdev::{Device, Loopback};
 use queue_pair::{Area, Opening, Profile, lost};
@@ -180,6 +180,8 @@ pub struct Worker<D, N> {
     unheard: VecDeque<tcp::ConnId>,
     /// The slow half says when a socket that was shown as proof listens no longer.
     proofs_followed: bool,
+    /// Those that are bound to an interface by now.
+    confined: BTreeSet<u64>,
     /// What the rules of netfilter say, as far as they are followed.
     netfilter: Box<Policy>,
     /// Whose submissions are taken first in the next turn.
@@ -290,6 +292,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             handoff: None,
             unheard: VecDeque::with_capacity(waits::UNHEARD),
             proofs_followed: false,
+            confined: BTreeSet::new(),
             netfilter: Box::default(),
             rota: Rota::default(),
             questions: 0,

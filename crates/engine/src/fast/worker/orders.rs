@@ -185,6 +185,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             Order::EndResponding => self.network.end_responding(),
             Order::FollowsProofs(follows) => self.proofs_followed = follows,
             Order::Unproven(cookie) => self.unproven(cookie),
+            Order::Confined(cookies) => {
+                self.confined = cookies;
+                self.apply_access();
+            }
             Order::OnlyOurs { port, question } => self.only_ours(port, question),
             Order::Netfilter(policy) => {
                 let outdated = core::mem::replace(&mut self.netfilter, policy);

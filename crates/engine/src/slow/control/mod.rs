@@ -35,7 +35,7 @@ use crate::poller::{Poller, Source};
 use crate::sockets::SocketFilter;
 
 pub use file::{Shown, Unfit, look_at};
-pub use proof::{Chosen, Proof, Refusal, prove_bound, prove_listener};
+pub use proof::{Chosen, Proof, Refusal, listens_on_all_of, prove_bound, prove_listener};
 pub use tickets::Issued;
 use told::Told;
 

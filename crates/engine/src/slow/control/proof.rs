@@ -217,11 +217,15 @@ fn check_network(
     }
     let bound = bound_interface(socket).map_err(unusable)?;
     match interfaces {
-        _ if bound == 0 => Ok(()),
-        [only] if bound == *only => Ok(()),
+        all if listens_on_all_of(all, bound) => Ok(()),
         several if several.contains(&bound) => Err(Refusal::OneOfSeveral),
         _ => Err(Refusal::OtherInterface),
     }
+}
+
+/// Whether a socket that is `bound` to an interface, or to none if that is 0, gets what comes to any of these.
+pub fn listens_on_all_of(interfaces: &[u32], bound: u32) -> bool {
+    bound == 0 || interfaces == [bound]
 }
 
 fn unusable(error: std::io::Error) -> Refusal {

@@ -1,6 +1,6 @@
 //! A desk in front of two workers, whose answers are the test's.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ mod tickets;
 struct Nothing;
 
 impl KernelSockets for Nothing {
-    fn listening(&mut self) -> Option<HashSet<u64>> {
+    fn listening(&mut self) -> Option<HashMap<u64, u32>> {
         None
     }
 

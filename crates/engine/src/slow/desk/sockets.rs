@@ -1,17 +1,19 @@
 //! What the kernel says of its TCP sockets, as far as the fast half works by it: whether the sockets
-//! still listen that were shown as proof, and whether the kernel has connections of its own on a port.
+//! still listen that were shown as proof, and on all interfaces, and whether the kernel has connections of its own on
+//! a port.
 //!
 //! Both mean a walk through the kernel's tables, which takes as long as they are large. So it is done
 //! here, and the fast half is told what follows: a proof is good until it hears otherwise, and a port
 //! is mixed until it hears that the kernel has nothing there.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::Desk;
 use crate::exchange::{Order, WorkerId};
+use crate::slow::control::listens_on_all_of;
 use crate::slow::kernel::sock_diag;
 
 /// How often it is looked, while there is something to look for.
@@ -25,8 +27,9 @@ const FIRST_LOOK: Duration = Duration::from_millis(4);
 
 /// Who knows which TCP sockets the kernel has.
 pub trait KernelSockets: Send {
-    /// The cookies (SO_COOKIE) of those that listen; `None` if it is not known.
-    fn listening(&mut self) -> Option<HashSet<u64>>;
+    /// The cookies (SO_COOKIE) of those that listen, with the interface that each is bound to, or 0; `None` if it is
+    /// not known.
+    fn listening(&mut self) -> Option<HashMap<u64, u32>>;
 
     /// How many connections with other machines the kernel has on a local port; more than none if it is
     /// not known.
@@ -54,7 +57,7 @@ impl Diag {
 }
 
 impl KernelSockets for Diag {
-    fn listening(&mut self) -> Option<HashSet<u64>> {
+    fn listening(&mut self) -> Option<HashMap<u64, u32>> {
         sock_diag::listening_sockets()
             .map_err(|error| self.silent(error))
             .ok()
@@ -73,6 +76,8 @@ pub(super) struct Followed {
     kernel: Box<dyn KernelSockets>,
     /// The cookies that were shown as proof, each with its port.
     proofs: HashMap<u64, u16>,
+    /// Those of them that were bound to an interface since, for which alone they listen.
+    confined: BTreeSet<u64>,
     /// The fast half was told that it hears when one of them listens no longer.
     promised: bool,
     /// Mixed ports, and the last question of each worker about each.
@@ -97,6 +102,7 @@ impl Followed {
         Self {
             kernel,
             proofs: HashMap::new(),
+            confined: BTreeSet::new(),
             promised: false,
             mixed: BTreeMap::new(),
             new: BTreeSet::new(),
@@ -128,7 +134,8 @@ impl Desk {
         let known = &self.followed.proofs;
         let others = known.iter().any(|(c, p)| *p == port && *c != cookie);
         self.followed.proofs.insert(cookie, port);
-        if others || !self.followed.promised {
+        // One that was bound to an interface, and is shown now, is so no longer.
+        if others || !self.followed.promised || self.followed.confined.contains(&cookie) {
             self.look_at_proofs();
         }
         let next = Instant::now() + PERIOD;
@@ -208,10 +215,20 @@ impl Desk {
         let Some(open) = open else {
             return;
         };
-        let ended = self.followed.proofs.extract_if(|c, _| !open.contains(c));
+        let ended = self.followed.proofs.extract_if(|c, _| !open.contains_key(c));
         let ended: Vec<u64> = ended.map(|(cookie, _)| cookie).collect();
         for cookie in ended {
             self.order_all(|| Order::Unproven(cookie));
+        }
+        let proofs = self.followed.proofs.keys().copied();
+        let is_confined = |cookie: &u64| {
+            let bound = open.get(cookie).copied().unwrap_or(0);
+            !listens_on_all_of(&self.facts.indices, bound)
+        };
+        let confined: BTreeSet<u64> = proofs.filter(is_confined).collect();
+        if confined != self.followed.confined {
+            self.followed.confined.clone_from(&confined);
+            self.order_all(|| Order::Confined(confined.clone()));
         }
     }
 
@@ -241,6 +258,7 @@ mod tests {
     use crate::exchange::{self, ToSlow};
     use crate::slow::control::Control;
     use crate::slow::desk::Facts;
+    use std::collections::HashSet;
     use std::sync::{Arc, Mutex};
 
     /// The port of each socket that listens, and the ports that have connections.
@@ -248,8 +266,9 @@ mod tests {
     struct Stated(Arc<Mutex<(HashSet<u64>, HashSet<u16>)>>);
 
     impl KernelSockets for Stated {
-        fn listening(&mut self) -> Option<HashSet<u64>> {
-            Some(self.0.lock().expect("no panic").0.clone())
+        fn listening(&mut self) -> Option<HashMap<u64, u32>> {
+            let listen = &self.0.lock().expect("no panic").0;
+            Some(listen.iter().map(|cookie| (*cookie, 0)).collect())
         }
 
         fn connections(&mut self, port: u16) -> usize {

@@ -1,7 +1,7 @@
 //! What the kernel says of its TCP sockets (sock_diag(7)): how many connections it already has on a
 //! port, which stay its own; and which sockets listen, as long as one does that was shown as proof.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use super::netlink::{Netlink, Request, SOCK_DIAG, u32_at};
 
@@ -17,10 +17,11 @@ const TCP_CLOSE: u8 = 7;
 /// SYN-RECEIVED (TCP_NEW_SYN_RECV, 12) count: their peers may still send.
 const STATES: u32 = 0x1fff & !(1 << TCP_LISTEN) & !(1 << TCP_CLOSE) & !1;
 
-/// The cookies (SO_COOKIE) of all sockets that listen in this network namespace.
-pub fn listening_sockets() -> rustix::io::Result<HashSet<u64>> {
+/// All sockets that listen in this network namespace: their cookies (SO_COOKIE), and the index of the interface
+/// that each is bound to, 0 for none.
+pub fn listening_sockets() -> rustix::io::Result<HashMap<u64, u32>> {
     let mut netlink = Netlink::open(SOCK_DIAG)?;
-    let mut cookies = HashSet::new();
+    let mut sockets = HashMap::new();
     for family in [2u8, 10] {
         let mut body = [0u8; REQUEST_LEN];
         body[0] = family;
@@ -31,11 +32,12 @@ pub fn listening_sockets() -> rustix::io::Result<HashSet<u64>> {
             if let Some((answer, _)) = message.split::<ANSWER_LEN>() {
                 // Two halves, the lower one first.
                 let half = |at: usize| u32_at(answer, at).map_or(0, u64::from);
-                cookies.insert(half(44) | half(48) << 32);
+                let interface = u32_at(answer, 40).unwrap_or(0);
+                sockets.insert(half(44) | half(48) << 32, interface);
             }
         })?;
     }
-    Ok(cookies)
+    Ok(sockets)
 }
 
 /// How many connections the kernel has whose local port is `port`, over both families.
@@ -85,9 +87,15 @@ mod tests {
                 continue;
             };
             let cookie = netdev::syscalls::socket_cookie(&listener).expect("a cookie");
-            assert!(listening_sockets().expect("an answer").contains(&cookie));
+            let known = || listening_sockets().expect("an answer").remove(&cookie);
+            assert_eq!(known(), Some(0));
+            // Loopback's index in every namespace; binding to it takes no privilege.
+            let (socket, bind_to_index, index) = (1, 62, 1_i32.to_ne_bytes());
+            netdev::syscalls::set_socket_option_bytes(&listener, socket, bind_to_index, &index)
+                .expect("SO_BINDTOIFINDEX");
+            assert_eq!(known(), Some(1));
             drop(listener);
-            assert!(!listening_sockets().expect("an answer").contains(&cookie));
+            assert_eq!(known(), None);
         }
     }
 
