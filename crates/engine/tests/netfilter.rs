@@ -4,10 +4,11 @@
 
 use std::cell::Cell;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use engine::netfilter::policy::by_family;
 use engine::netfilter::{Access, Interface, Outcome, Packet, Ranges, Segment, Way};
 use engine::slow::kernel::netfilter::Followed;
 use lab::{Side, World};
@@ -551,6 +552,23 @@ fn rules_as_firewalld_makes_them() {
         .connections(&bench.interface, &opens.addresses());
     let opens = opens.expect("to nearly everybody");
     assert!(opens.contains(peer("2002:1::9")) && !opens.contains(peer("2001:db8::9")));
+    // The way back is not known of several interfaces; that is of IPv6 alone.
+    let several = Interface {
+        has_others: true,
+        ..bench.interface.clone()
+    };
+    let followed = bench.followed();
+    let (rules, own) = (followed.rules(), followed.addresses());
+    let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80);
+    for access in [
+        by_family(own.iter(), |own| rules.connections(&several, own)),
+        by_family(own.iter(), |own| rules.listener(&several, own, any)),
+    ] {
+        let access = access.expect("IPv4 goes on");
+        let (is_v6, why) = access.left().expect("what only the kernel knows");
+        assert!(is_v6 && why.contains("chain filter_PREROUTING"), "{why}");
+        assert!(!access.contains(peer("192.0.3.7")) && access.contains(peer("2001:db8::9")));
+    }
 }
 
 /// Feeds lines to a tool that restores tables.

@@ -9,6 +9,7 @@ use tcp::{ConnId, Instant, ListenerId};
 
 use crate::exchange::WorkerId;
 use crate::fast::connections::SessionId;
+use crate::netfilter::policy::IsV6;
 use crate::network::{Shared, Steered};
 use crate::slow::control::Chosen;
 
@@ -105,6 +106,8 @@ pub struct Listener {
     pub steered: Vec<IpAddr>,
     /// How they are steered.
     pub how: Steered,
+    /// The family whose new connections are the kernel's, if those of the other are not.
+    pub family_left: Option<IsV6>,
     /// How new connections are divided with the kernel, if they are.
     pub shared: Option<Shared>,
     /// Since which question about mixed ports it has been mixed, if it is.
@@ -142,6 +145,7 @@ impl Listener {
             turn: 0,
             steered: Vec::new(),
             how: Steered::Mixed,
+            family_left: None,
             shared: None,
             mixed_since: 0,
             asked: false,
@@ -155,6 +159,19 @@ impl Listener {
     /// How it is steered while new connections may be the engine's and the kernel may have some.
     pub fn open(&self) -> Steered {
         self.shared.map_or(Steered::Mixed, Steered::Shared)
+    }
+
+    /// Whether new connections to this address are the kernel's, whatever becomes of others.
+    pub fn leaves(&self, address: IpAddr) -> bool {
+        self.family_left == Some(address.is_ipv6())
+    }
+
+    /// How this address is steered for it.
+    pub fn how_on(&self, address: IpAddr) -> Steered {
+        match self.leaves(address) {
+            true => Steered::Closing,
+            false => self.how,
+        }
     }
 
     /// One more socket was shown for it.

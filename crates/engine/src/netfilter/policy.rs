@@ -24,12 +24,34 @@ pub struct Refused {
     v6: Ranges,
     /// Who of them is told so, and how.
     told: Vec<(Answer, IsV6, Ranges)>,
+    /// Of one family all are, for this reason: they are the kernel's.
+    left: Option<(IsV6, String)>,
 }
 
 /// Whether addresses are of IPv6.
-type IsV6 = bool;
+pub type IsV6 = bool;
+
+/// What a family is called.
+pub const fn family(is_v6: IsV6) -> &'static str {
+    if is_v6 { "IPv6" } else { "IPv4" }
+}
 
 impl Refused {
+    /// Those of the family that is the kernel's, if one is, and why.
+    pub fn left(&self) -> Option<(IsV6, &str)> {
+        self.left.as_ref().map(|(is_v6, why)| (*is_v6, &why[..]))
+    }
+
+    /// These, and all of the other family.
+    fn leaving(mut self, is_v6: IsV6, why: String) -> Self {
+        match is_v6 {
+            true => self.v6 = Ranges::all(128),
+            false => self.v4 = Ranges::all(32),
+        }
+        self.left = Some((is_v6, why));
+        self
+    }
+
     /// What a peer is told who is refused.
     pub fn answer(&self, peer: IpAddr) -> Option<Answer> {
         let told = self
@@ -54,6 +76,29 @@ impl Refused {
 /// Whether the engine takes something: all but what is refused, or nothing, for this reason.
 pub type Access = Result<Refused, String>;
 
+/// What is said of each family by itself, where these are the addresses of this end: what only the kernel can decide of
+/// one holds up nothing of the other.
+pub fn by_family<'a>(
+    own: impl Iterator<Item = &'a IpAddr>,
+    of: impl Fn(&[IpAddr]) -> Access,
+) -> Access {
+    let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = own.partition(|address| address.is_ipv4());
+    let of = |own: Vec<IpAddr>| (!own.is_empty()).then(|| of(&own));
+    match (of(v4), of(v6)) {
+        (None, None) => Ok(Refused::default()),
+        (Some(only), None) | (None, Some(only)) => only,
+        (Some(Err(why)), Some(Err(_))) => Err(why),
+        (Some(Ok(v4)), Some(Err(why))) => Ok(v4.leaving(true, why)),
+        (Some(Err(why)), Some(Ok(v6))) => Ok(v6.leaving(false, why)),
+        (Some(Ok(v4)), Some(Ok(v6))) => Ok(Refused {
+            v4: v4.v4,
+            v6: v6.v6,
+            told: [v4.told, v6.told].concat(),
+            left: None,
+        }),
+    }
+}
+
 /// What the rules say of everything that the engine has, or might.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -77,6 +122,12 @@ impl Policy {
     /// What they say of a listener that was asked about.
     pub fn of_listener(&self, local: SocketAddr) -> Option<&Access> {
         self.listeners.get(&(local.ip(), local.port()))
+    }
+
+    /// The family whose connections to a listener are the kernel's, if those of the other are not.
+    pub fn leaves(&self, local: SocketAddr) -> Option<IsV6> {
+        let access = self.of_listener(local)?.as_ref().ok()?;
+        access.left().map(|(is_v6, _)| is_v6)
     }
 
     /// Whether there is nobody to refuse.
@@ -181,6 +232,7 @@ impl Ruleset {
             v4: of_v4,
             v6: of_v6,
             told,
+            left: _,
         } = &mut refused;
         for (own, refused) in [(&v4, of_v4), (&v6, of_v6)] {
             if own.is_empty() {
@@ -366,6 +418,108 @@ mod tests {
             Ok(Refused::default())
         );
         assert!(nobody(rules.listener(&eth, &own, local)));
+    }
+
+    /// As firewalld drops who would not be answered by the interface that he came by.
+    fn without_a_way_back() -> Ruleset {
+        const META_NFPROTO: u32 = 15;
+        const NFPROTO_IPV6: u8 = 10;
+        const FIB_OIF: u32 = 1;
+        const FIB_SADDR_IIF_PRESENT: u32 = 1 | 8 | 32;
+        let load = |what, len| Step::Load { what, len, to: 0 };
+        let equals = |with: Vec<u8>| Step::Compare {
+            at: 0,
+            is: Comparison::Equal,
+            with,
+        };
+        let way_back = Load::Fib {
+            result: FIB_OIF,
+            flags: FIB_SADDR_IIF_PRESENT,
+        };
+        let rule = Rule {
+            handle: 7,
+            steps: vec![
+                load(Load::Meta(META_NFPROTO), 1),
+                equals(vec![NFPROTO_IPV6]),
+                load(way_back, 1),
+                equals(vec![0]),
+                Step::Verdict(RuleVerdict::Drop),
+            ],
+        };
+        one_chain(Hook::Prerouting, false, Chain { rules: vec![rule] })
+    }
+
+    #[test]
+    fn what_is_unclear_of_one_family_holds_up_nothing_of_the_other() {
+        let rules = without_a_way_back();
+        let own: [IpAddr; 3] = ["10.0.0.1", "fd00::1", "fe80::1"].map(|it| it.parse().unwrap());
+        let [v4, v6] = ["10.0.0.2", "fd00::2"].map(|it| it.parse().unwrap());
+        for has_others in [false, true] {
+            let eth = Interface {
+                index: 2,
+                name: "eth".to_owned(),
+                has_others,
+            };
+            let connections = by_family(own.iter(), |own| rules.connections(&eth, own));
+            let any = "[::]:80".parse().unwrap();
+            let listener = by_family(own.iter(), |own| rules.listener(&eth, own, any));
+            let mut policy = Policy {
+                connections: Some(connections.clone()),
+                ..Policy::default()
+            };
+            policy.listeners.insert((any.ip(), 80), listener.clone());
+            for access in [connections, listener] {
+                let access = access.expect("IPv4 goes on");
+                let left = access.left().map(|(is_v6, why)| (family(is_v6), why));
+                let unclear =
+                    "rule 7 of chain c in table inet t asks for what only the kernel knows";
+                assert_eq!(left, has_others.then_some(("IPv6", unclear)));
+            }
+            assert!(policy.admits_connection(0, v4));
+            assert_eq!(policy.admits_connection(0, v6), !has_others);
+            assert!(policy.admits_listener(any) && policy.admits_peer(any, v4));
+            assert_eq!(policy.admits_peer(any, v6), !has_others);
+            assert_eq!(policy.leaves(any), has_others.then_some(true));
+            let only = by_family(own[1..].iter(), |own| rules.connections(&eth, own));
+            assert_eq!(only.is_err(), has_others, "there is nothing else");
+        }
+        let neither = by_family(own.iter(), |_| Err("closed".to_owned()));
+        assert_eq!(neither, Err("closed".to_owned()));
+        assert_eq!(
+            by_family([].iter(), |_| neither.clone()),
+            Ok(Refused::default())
+        );
+    }
+
+    #[test]
+    fn what_is_refused_of_each_family_is_refused() {
+        let own: [IpAddr; 2] = ["10.0.0.1", "fd00::1"].map(|it| it.parse().unwrap());
+        let rules = dropping(Hook::Input, Test::Flags(0, 0));
+        let refused = by_family(own.iter(), |own| {
+            let peers = Ranges::of([(7, 9)]);
+            let is_v6 = own[0].is_ipv6();
+            let told = vec![(Answer::Reset, is_v6, peers.clone())];
+            let (v4, v6) = match is_v6 {
+                true => (Ranges::NONE, peers),
+                false => (peers, Ranges::NONE),
+            };
+            let left = None;
+            Ok(Refused { v4, v6, told, left })
+        });
+        let refused = refused.expect("some may");
+        for peer in ["0.0.0.8", "::8"] {
+            let peer = peer.parse().unwrap();
+            assert!(refused.contains(peer));
+            assert_eq!(refused.answer(peer), Some(Answer::Reset));
+        }
+        assert_eq!(refused.left(), None);
+        let eth = Interface {
+            index: 2,
+            name: "eth".to_owned(),
+            has_others: false,
+        };
+        let closed = by_family(own.iter(), |own| rules.connections(&eth, own));
+        assert!(closed.is_err());
     }
 
     #[test]

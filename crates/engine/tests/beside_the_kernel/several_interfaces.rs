@@ -296,6 +296,55 @@ fn what_the_rules_do_not_say_alike_of_both_is_the_kernels() {
     }
 }
 
+/// As firewalld has it, unless it is told otherwise.
+#[test]
+fn a_rule_about_the_way_back_of_ipv6_leaves_ipv4_to_the_engine() {
+    let test = "a_rule_about_the_way_back_of_ipv6_leaves_ipv4_to_the_engine";
+    if lab::skip_without(test, &["nft"]) {
+        return;
+    }
+    let world = two_links();
+    for rule in [
+        "add table inet t",
+        "add chain inet t c { type filter hook prerouting priority 10; }",
+        "add rule inet t c meta nfproto ipv6 fib saddr . iif oif missing drop",
+    ] {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", world.name(Side::Server), "nft", rule]);
+        assert!(command.status().expect("it runs").success(), "{rule}");
+    }
+    let engine = Engine::start(&world, |config| {
+        both(config);
+        config.ignore_netfilter = false;
+    });
+    let mut host = engine.attach(&world);
+    let kernel = on(&world, Side::Server, || {
+        TcpListener::bind("[::]:0").expect("a port")
+    });
+    host.listen(&kernel);
+    kernel.set_nonblocking(true).expect("a socket");
+    let port = kernel.local_addr().expect("bound").port();
+    clients(&world, &mut host, (Side::Server.ipv4(), port).into());
+    host.completions.clear();
+    let _client = connect(&world, (Side::Server.ipv6(), port).into());
+    let begin = Instant::now();
+    while kernel.accept().is_err() {
+        assert!(!host.has_accepted() && begin.elapsed() < LIMIT, "the kernel has it");
+    }
+    let target = on(&world, Side::Client, || {
+        TcpListener::bind("[::]:0").expect("a port")
+    });
+    let port = target.local_addr().expect("bound").port();
+    for (token, to, opens) in [
+        (1, IpAddr::from(Side::Client.ipv4()), true),
+        (2, IpAddr::from(Side::Client.ipv6()), false),
+    ] {
+        let block = ConnectBlock::new(SocketAddr::new(to, port));
+        let opened = host.open(&block, token);
+        assert_eq!(opened.is_ok(), opens, "{to}: {opened:?}");
+    }
+}
+
 /// What came with version 17 would make an older library give up.
 #[test]
 fn a_program_hears_of_as_many_as_it_can_understand() {

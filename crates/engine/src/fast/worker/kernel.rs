@@ -97,9 +97,10 @@ impl<D: Device, N: Network> Worker<D, N> {
                 again.push(listener.number);
                 continue;
             }
-            let steered = &listener.steered;
+            let steered = listener.steered.iter().copied();
+            let mut ours = steered.filter(|address| !listener.leaves(*address));
             let engine = |address| self.network.steer(address, port, Steered::Engine);
-            match steered.iter().copied().try_for_each(engine) {
+            match ours.try_for_each(engine) {
                 Ok(()) => listener.how = Steered::Engine,
                 Err(error) => tracing::warn!(port, %error, "the port stays mixed"),
             }

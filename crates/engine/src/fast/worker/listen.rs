@@ -201,6 +201,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         listener.owner = owner;
         listener.prove(cookie);
         listener.chosen = chosen;
+        listener.family_left = self.netfilter.leaves(local);
         if !self.netfilter.admits_listener(local) || self.sharing.users.is_beyond(uid) {
             // Its clients are the kernel's for as long as the rules say so, or its user has enough.
             listener.how = Steered::Closing;
@@ -311,9 +312,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         let covered: Vec<_> = own.into_iter().filter(|a| listener.covers(*a)).collect();
         let gone = listener.steered.extract_if(.., |a| !covered.contains(a));
         let gone: Vec<_> = gone.collect();
-        let how = listener.how;
         for &address in &covered {
             if !listener.steered.contains(&address) {
+                let how = listener.how_on(address);
                 self.network.steer(address, port, how)?;
                 listener.steered.push(address);
             }
@@ -450,7 +451,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         let port = listener.local.port();
         for &address in &listener.steered {
-            if let Err(error) = self.network.steer(address, port, listener.how) {
+            let how = listener.how_on(address);
+            if let Err(error) = self.network.steer(address, port, how) {
                 tracing::warn!(%address, port, %error, "the port is steered as before");
             }
         }

@@ -28,7 +28,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let takes = |listener: &Listener| {
             listener.local.port() == remote.port()
                 && listener.covers(remote.ip())
-                && listener.how != Steered::Closing
+                && listener.how_on(remote.ip()) != Steered::Closing
         };
         !self.stopping
             && self.is_here(remote.ip())

@@ -42,10 +42,16 @@ impl<D: Device, N: Network> Worker<D, N> {
                 && !listener.is_confined(&self.confined)
                 && !self.sharing.users.is_beyond(listener.uid);
             let waits = listener.proofs.is_empty() || listener.left.is_some();
+            let left = self.netfilter.leaves(listener.local);
+            let before = core::mem::replace(&mut listener.family_left, left);
             let how = match listener.how {
                 Steered::Closing if admitted && !waits => Steered::Mixed,
                 Steered::Engine | Steered::Mixed | Steered::Shared(_) if !admitted => {
                     Steered::Closing
+                }
+                // The kernel may have got connections of a family that comes back.
+                Steered::Engine | Steered::Mixed | Steered::Shared(_) if left != before => {
+                    Steered::Mixed
                 }
                 _ => continue,
             };

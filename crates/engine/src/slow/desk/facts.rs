@@ -62,7 +62,7 @@ impl Desk {
                 explanation.reason = ENOUGH.to_owned();
             }
             if let Some(why) = self.refused_by_netfilter(listening.local) {
-                explanation.reason = format!("new connections are left to the kernel: {why}");
+                explanation.reason = why;
             }
             explanation
         });

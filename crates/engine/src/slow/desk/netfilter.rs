@@ -50,8 +50,11 @@ impl Netfilter {
         match &self.followed {
             Some(followed) if !self.silent => {
                 let (rules, own) = (followed.rules(), followed.addresses());
-                of_all(interfaces, |interface| {
-                    rules.listener(interface, &own, local)
+                let own = own.iter().filter(|own| policy::covers(local.ip(), **own));
+                policy::by_family(own, |own| {
+                    of_all(interfaces, |interface| {
+                        rules.listener(interface, own, local)
+                    })
                 })
             }
             _ => Err(SILENT.to_owned()),
@@ -99,7 +102,9 @@ impl Netfilter {
         match &self.followed {
             Some(followed) if !self.silent => {
                 let (rules, own) = (followed.rules(), followed.addresses());
-                of_all(interfaces, |interface| rules.connections(interface, &own))
+                policy::by_family(own.iter(), |own| {
+                    of_all(interfaces, |interface| rules.connections(interface, own))
+                })
             }
             _ => Err(SILENT.to_owned()),
         }
@@ -309,10 +314,11 @@ impl Desk {
         self.netfilter.watch.as_ref().map_or(&[], Watch::known)
     }
 
-    /// Why new connections to a listener are the kernel's, if its rules are the reason.
-    pub(super) fn refused_by_netfilter(&self, local: SocketAddr) -> Option<&str> {
+    /// Which new connections to a listener are the kernel's, and why, if its rules are the reason.
+    pub(super) fn refused_by_netfilter(&self, local: SocketAddr) -> Option<String> {
         let access = self.netfilter.policy.of_listener(canonical(local))?;
-        access.as_ref().err().map(String::as_str)
+        left(access)
+            .map(|(over, why)| format!("new connections{over} are left to the kernel: {why}"))
     }
 
     /// What the rules mean for who asks about a process that has anything offloaded.
@@ -330,9 +336,10 @@ impl Desk {
                 .collect();
         }
         let mut lines = Vec::new();
-        if let Some(Err(why)) = &self.netfilter.policy.connections {
+        let connections = self.netfilter.policy.connections.as_ref();
+        if let Some((over, why)) = connections.and_then(left) {
             lines.push(line(format!(
-                "connections that programs open are left to the kernel: {why}"
+                "connections that programs open{over} are left to the kernel: {why}"
             )));
         }
         let cuts = self.netfilter.policy.cuts.values();
@@ -351,6 +358,17 @@ fn in_words(hooks: &[Hook]) -> String {
     hooks.join(", ")
 }
 
+/// What is left to the kernel, and why: all, or what goes over one family.
+fn left(access: &Access) -> Option<(String, &str)> {
+    match access {
+        Err(why) => Some((String::new(), why)),
+        Ok(refused) => {
+            let (is_v6, why) = refused.left()?;
+            Some((format!(" over {}", policy::family(is_v6)), why))
+        }
+    }
+}
+
 /// Says what has changed.
 fn tell(before: &Policy, now: &Policy) {
     for (local, access) in &now.listeners {
@@ -359,8 +377,12 @@ fn tell(before: &Policy, now: &Policy) {
         if known == Some(access) {
             continue;
         }
+        if let Some((over, why)) = left(access) {
+            tracing::warn!(%local, why, "netfilter: left to the kernel{over}");
+            continue;
+        }
         match access {
-            Err(why) => tracing::warn!(%local, why, "netfilter: left to the kernel"),
+            Err(_) => {}
             Ok(refused) if !refused.is_empty() => {
                 tracing::info!(%local, "netfilter: some peers are refused here as there");
             }
@@ -380,15 +402,16 @@ fn tell(before: &Policy, now: &Policy) {
     }
     match (&before.connections, &now.connections) {
         (before, now) if before == now => {}
-        (_, Some(Err(why))) => {
-            tracing::warn!(
+        (before, Some(now)) => match left(now) {
+            Some((over, why)) => tracing::warn!(
                 why,
-                "netfilter: connections that programs open are left to the kernel"
-            );
-        }
-        (Some(Err(_)), _) => {
-            tracing::info!("netfilter: connections that programs open are the engine's again");
-        }
+                "netfilter: connections that programs open{over} are left to the kernel"
+            ),
+            None if before.as_ref().is_some_and(|it| left(it).is_some()) => {
+                tracing::info!("netfilter: connections that programs open are the engine's again");
+            }
+            None => {}
+        },
         _ => {}
     }
 }

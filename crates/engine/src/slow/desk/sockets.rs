@@ -215,7 +215,10 @@ impl Desk {
         let Some(open) = open else {
             return;
         };
-        let ended = self.followed.proofs.extract_if(|c, _| !open.contains_key(c));
+        let ended = self
+            .followed
+            .proofs
+            .extract_if(|c, _| !open.contains_key(c));
         let ended: Vec<u64> = ended.map(|(cookie, _)| cookie).collect();
         for cookie in ended {
             self.order_all(|| Order::Unproven(cookie));
