@@ -12,7 +12,7 @@ const RTM_GETLINK: u16 = 18;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_MTU: u16 = 4;
 const IFF_UP: u32 = 1;
-const IFF_RUNNING: u32 = 0x40;
+const IFF_LOWER_UP: u32 = 0x1_0000;
 /// `RTMGRP_LINK`.
 const GROUPS: u32 = 1;
 /// Length of `struct ifinfomsg`.
@@ -25,8 +25,14 @@ pub struct LinkState {
     pub mac: MacAddr,
     /// Bytes of the largest IP packet that it carries.
     pub mtu: u32,
-    /// It is up, and has a carrier.
+    /// It is up, and has a carrier: the kernel sends by it.
     pub up: bool,
+}
+
+/// Whether the kernel sends by an interface with these flags. Not only by one that is said to run (IFF_RUNNING): one
+/// that waits to be let in by 802.1X ("dormant") is not, and has a carrier.
+const fn sends(flags: u32) -> bool {
+    flags & IFF_UP != 0 && flags & IFF_LOWER_UP != 0
 }
 
 /// One interface, kept true by the kernel's notifications.
@@ -140,7 +146,7 @@ fn apply(state: &mut Option<LinkState>, interface: u32, message: &Message<'_>) -
     *state = Some(LinkState {
         mac: MacAddr(mac),
         mtu,
-        up: flags & IFF_UP != 0 && flags & IFF_RUNNING != 0,
+        up: sends(flags),
     });
     true
 }
@@ -157,6 +163,15 @@ mod tests {
         assert!(state.mtu >= 1500);
         let none = Link::of_interface(0x7fff_0000).expect("netlink answers");
         assert_eq!(none.state(), None);
+    }
+
+    #[test]
+    fn the_kernel_sends_where_there_is_a_carrier() {
+        const IFF_RUNNING: u32 = 0x40;
+        const IFF_DORMANT: u32 = 0x2_0000;
+        assert!(sends(IFF_UP | IFF_RUNNING | IFF_LOWER_UP));
+        assert!(sends(IFF_UP | IFF_LOWER_UP | IFF_DORMANT));
+        assert!(!sends(IFF_UP) && !sends(IFF_LOWER_UP));
     }
 
     #[test]
