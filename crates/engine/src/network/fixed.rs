@@ -13,6 +13,7 @@ use wire::ethernet::MacAddr;
 
 use super::{Found, Network, NetworkChange, NextHop, NicId, OnLink, Steered};
 use crate::slow::kernel::asking::AsOf;
+use crate::slow::kernel::link::LinkState;
 use crate::slow::kernel::neighbours::Knowledge;
 
 /// Every destination has the same hardware address, and is on the link unless there is a gateway.
@@ -73,10 +74,21 @@ impl FixedNetwork {
         }
     }
 
+    /// The link of an interface goes up or down.
+    pub fn tell_of_link(&self, nic: NicId, up: bool) {
+        let state = LinkState {
+            mac: self.mac,
+            mtu: u32::MAX,
+            up,
+        };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.news.push(NetworkChange::Link(nic, Some(state)));
+    }
+
     /// From now on this is known of a neighbour, and told.
     pub fn tell(&self, neighbour: IpAddr, knowledge: Knowledge) {
         let on_link = OnLink {
-            nic: NicId::default(),
+            nic: NicId(self.beyond.contains(&neighbour).into()),
             address: neighbour,
         };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,15 +1,18 @@
-//! A worker with two interfaces: one that has no room, one that strangers ask, one that a program does not know of.
+//! A worker with two interfaces: one that has no room, or whose link is down, one that strangers ask, one that a program
+//! does not know of.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use engine::network::NicId;
+use engine::slow::kernel::neighbours::Knowledge;
 use engine::stats::Drop;
 use netdev::sim::LinkConfig;
 use queue_pair::control::Reply;
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 use rustix::io::Errno;
 
-use crate::world::{BEYOND, ENGINE, ENGINE_BEYOND, Host, PEER, World};
+use crate::world::{BEYOND, ENGINE, ENGINE_BEYOND, Host, PEER, PEER_MAC, World};
 
 /// To which connections are opened, and the first port that they are opened from.
 const TO: u16 = 7_000;
@@ -102,6 +105,48 @@ fn what_has_no_data_is_lost_on_a_link_without_room() {
         assert_eq!(host.received(conn), [3; LEN]);
     }
     assert!(world.worker.counters().dropped(Drop::LinkFull) > 0);
+}
+
+/// Frames were held for a neighbour, and he is found when the link to him is down.
+#[test]
+fn what_was_held_for_a_link_that_is_down_is_lost_and_counted() {
+    let mut world = World::of_links([LinkConfig::default(); 2]);
+    let mut host = world.attach(None);
+    world
+        .peer
+        .listen_at(BEYOND, TO, tcp::ConnOptions::default());
+    let hear = |world: &mut World| world.worker.hear_of_network(world.now);
+    world.worker.network().tell(BEYOND, Knowledge::Unresolved);
+    hear(&mut world);
+    let block = ConnectBlock {
+        local: SocketAddr::new(ENGINE, FROM),
+        ..ConnectBlock::new(SocketAddr::new(BEYOND, TO))
+    };
+    host.region
+        .send
+        .copy_in(0, &block.encode())
+        .expect("inside");
+    host.submit(Submission::Connect { token: 7, addr: 0 });
+    world.settle();
+    world.worker.network().tell_of_link(NicId::at(1), false);
+    hear(&mut world);
+    let sent = world.worker.counters().sent;
+    let known = Knowledge::Resolved {
+        mac: PEER_MAC,
+        stale: false,
+    };
+    world.worker.network().tell(BEYOND, known);
+    hear(&mut world);
+    world.settle();
+    let counters = world.worker.counters();
+    assert_eq!((counters.sent, counters.dropped(Drop::LinkDown)), (sent, 1));
+    // When it is up again the SYN is sent again.
+    world.worker.network().tell_of_link(NicId::at(1), true);
+    hear(&mut world);
+    world.pass(Duration::from_secs(2));
+    host.collect();
+    let opened = |it: &Completion| matches!(it, Completion::Opened { .. });
+    assert!(host.completions.iter().any(opened));
 }
 
 /// Strangers, each with an address of his own on the second link.

@@ -114,6 +114,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             of.is_up = up;
             if up {
                 tracing::info!(interface, "the link is up again");
+                // What has waited in it.
+                of.device.flush();
             } else {
                 tracing::warn!(interface, "the link is down: what is to be sent waits");
             }

@@ -4,6 +4,7 @@
 use std::ops::{Index, IndexMut};
 
 use netdev::Device;
+use rustix::event::PollFd;
 use tcp::ConnId;
 use wire::segment::ChecksumPolicy;
 
@@ -86,6 +87,20 @@ impl<D: Device> Nics<D> {
         self.all.len() == 1
     }
 
+    /// Whether nothing leaves by it, and what is to be sent by it is lost, as the kernel does it: its link is down, and
+    /// there are others. The only one keeps what it has until its link is up again.
+    #[inline]
+    pub fn is_dead(&self, nic: NicId) -> bool {
+        !self[nic].is_up && !self.is_one()
+    }
+
+    /// What to wait for. One by which nothing leaves has nothing to say: that it does again its link says.
+    pub fn poll_fds<'a>(&'a self, set: &mut Vec<PollFd<'a>>) {
+        for nic in self.ids().filter(|nic| !self.is_dead(*nic)) {
+            self[nic].device.poll_fds(set);
+        }
+    }
+
     /// Bytes of the largest packet that can go by any of them.
     pub fn mtu(&self) -> u16 {
         let all = self.all.iter().map(|nic| nic.mtu);
@@ -151,10 +166,13 @@ impl<D: Device> Nics<D> {
         self.all.iter_mut().map(|nic| nic.device.waiting()).sum()
     }
 
-    /// Makes everything leave that was submitted.
+    /// Makes everything leave that was submitted. What waits in one whose link is down leaves when that is up again:
+    /// each try would be a call that fails.
     pub fn flush(&mut self) {
-        for nic in &mut self.all {
-            nic.device.flush();
+        for nic in self.ids() {
+            if !self.is_dead(nic) {
+                self[nic].device.flush();
+            }
         }
     }
 }
@@ -211,5 +229,34 @@ mod tests {
         assert_eq!(receive(&mut nics), [32, 32]);
         assert_eq!(receive(&mut nics), [14, 50]);
         assert_eq!(receive(&mut nics), [0, 18]);
+    }
+
+    #[test]
+    fn one_whose_link_is_down_is_let_alone_if_there_are_others() {
+        let ends = || link(LinkConfig::default()).expect("descriptors");
+        let fds = |nics: &Nics<SimDevice>| {
+            let mut set = Vec::new();
+            nics.poll_fds(&mut set);
+            set.len()
+        };
+        for others in [0, 1] {
+            let (down, mut beyond) = ends();
+            let mut devices = vec![down];
+            devices.extend((0..others).map(|_| ends().0));
+            let mut nics = Nics::of(devices);
+            let all = fds(&nics);
+            let nic = NicId::default();
+            nics[nic].is_up = false;
+            let device = &mut nics[nic].device;
+            device.frame().expect("room")[..60].fill(0);
+            device.submit(60, None);
+            nics.flush();
+            let mut arrived = |nics: &Nics<SimDevice>| (beyond.receive(9, |_| ()), fds(nics));
+            let waits = others != 0;
+            assert_eq!(arrived(&nics), (usize::from(!waits), all - others));
+            nics[nic].is_up = true;
+            nics.flush();
+            assert_eq!(arrived(&nics), (usize::from(waits), all));
+        }
     }
 }

@@ -152,6 +152,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 sending.more = true;
                 return;
             }
+            if self.nics.is_dead(nic) {
+                self.counters.drop(Drop::LinkDown);
+                self.held.pop_released();
+                continue;
+            }
             let alone = self.nics.is_one();
             let device = &mut self.nics[nic].device;
             let frame = match device.frame() {

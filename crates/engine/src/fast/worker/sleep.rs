@@ -76,9 +76,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     fn wait(&self, until: Option<Instant>, now: Instant) -> bool {
         let timeout = until.map(|at| timespec(at.saturating_duration_since(now)));
         let mut fds = vec![self.bells()];
-        for nic in self.nics.iter() {
-            nic.device.poll_fds(&mut fds);
-        }
+        self.nics.poll_fds(&mut fds);
         // Interrupted, timed out or woken: the turn that follows finds out why.
         poll(&mut fds, timeout.as_ref()).is_err() || !fds[0].revents().is_empty()
     }

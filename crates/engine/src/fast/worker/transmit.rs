@@ -424,8 +424,7 @@ impl<D: Device, N: Network> Sink<'_, D, N> {
         };
         let source = match way {
             Way::Here => loopback::MAC,
-            // As the kernel does it. By the only interface it leaves when that is up again.
-            _ if !self.nics.is_one() && !self.nics[nic].is_up => {
+            _ if self.nics.is_dead(nic) => {
                 self.counters.drop(Drop::LinkDown);
                 return Ok(());
             }
