@@ -63,10 +63,9 @@ pub fn run(
     let workers = shares.first().map_or(1, Vec::len);
     let descriptors = raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
-    let steerings = interfaces
-        .iter()
-        .map(|interface| Ok(Steering::attach(interface, placement(interface)?)?));
-    let mut steerings = steerings.collect::<Result<Vec<_>, StartError>>()?;
+    let mut steerings = each_if_all(&interfaces, placement, |interface, placement| {
+        Ok(Steering::attach(interface, placement)?)
+    })?;
     let of_each = interfaces.iter().zip(&shares).zip(&mut steerings);
     let devices = of_each
         .map(|((interface, shares), steering)| open_devices(interface, &config, shares, steering));
@@ -161,6 +160,18 @@ pub fn run(
     // The slow half ends with the fast one.
     let _ = slow.join();
     ended
+}
+
+/// Does something with each of these once all are known to be fit for it: many drivers take a link down and up when a
+/// program is attached, and for a start that fails nobody's is to be.
+fn each_if_all<I, F, T>(
+    all: &[I],
+    is_fit: impl Fn(&I) -> Result<F, StartError>,
+    mut what: impl FnMut(&I, F) -> Result<T, StartError>,
+) -> Result<Vec<T>, StartError> {
+    let fit = all.iter().map(is_fit).collect::<Result<Vec<F>, _>>()?;
+    let each = all.iter().zip(fit);
+    each.map(|(one, fit)| what(one, fit)).collect()
 }
 
 /// How many workers there are: each has a queue of every interface.
@@ -404,6 +415,24 @@ mod tests {
             let expected = format!("this is Linux {release}: the engine needs 6.1 or later");
             assert_eq!(error, expected);
         }
+    }
+
+    #[test]
+    fn nothing_is_done_to_the_first_if_the_second_is_not_fit() {
+        let is_fit = |core: &usize| match core {
+            9 => Err(StartError::NoSuchCore(9)),
+            fit => Ok(10 * fit),
+        };
+        let mut done = Vec::new();
+        let mut does = |all: &[usize]| {
+            each_if_all(all, is_fit, |one, fit| {
+                done.push(*one);
+                Ok(fit)
+            })
+        };
+        does(&[1, 9]).expect_err("the second is not");
+        assert_eq!(does(&[1, 2]).expect("both are"), [10, 20]);
+        assert_eq!(done, [1, 2]);
     }
 
     #[test]

@@ -38,8 +38,9 @@ fn check_vrf(interface: &str, nature: &Nature) -> Result<(), StartError> {
     }
 }
 
-/// Where the steering program is to run, if it can see there what it divides.
+/// Where the steering program is to run, if it can see there what it divides, and nobody else's is there.
 pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> {
+    Steering::check_free(interface)?;
     let nature = Nature::of_interface(interface.index)
         .map_err(step("ask the kernel what the interface is"))?;
     let name = &interface.name;

@@ -329,7 +329,10 @@ fn a_rule_about_the_way_back_of_ipv6_leaves_ipv4_to_the_engine() {
     let _client = connect(&world, (Side::Server.ipv6(), port).into());
     let begin = Instant::now();
     while kernel.accept().is_err() {
-        assert!(!host.has_accepted() && begin.elapsed() < LIMIT, "the kernel has it");
+        assert!(
+            !host.has_accepted() && begin.elapsed() < LIMIT,
+            "the kernel has it"
+        );
     }
     let target = on(&world, Side::Client, || {
         TcpListener::bind("[::]:0").expect("a port")
@@ -471,10 +474,9 @@ fn indices(world: &World) -> [u32; 2] {
     })
 }
 
-/// It is reset by its driver for nothing, but nothing stays.
 #[test]
-fn an_engine_that_does_not_get_the_second_gives_back_the_first() {
-    if lab::skip_without_root("an_engine_that_does_not_get_the_second_gives_back_the_first") {
+fn an_engine_that_does_not_get_the_second_has_nothing_of_the_first() {
+    if lab::skip_without_root("an_engine_that_does_not_get_the_second_has_nothing_of_the_first") {
         return;
     }
     let world = two_links();

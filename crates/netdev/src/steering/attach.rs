@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::{Placement, ProgramOwner, SteeringError};
-use crate::interface::{Interface, XdpMode};
+use crate::interface::{AttachedProgram, Interface, XdpMode};
 
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
@@ -174,13 +174,7 @@ fn is_of_the_driver(error: &io::Error) -> bool {
 fn explain(interface: &Interface, mode: &'static str, error: io::Error) -> SteeringError {
     let hint = match error.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => {
-            let program = interface.attached_program().unwrap_or(None);
-            let id = program.map(|program| program.id).filter(|id| *id != 0);
-            return SteeringError::Occupied {
-                interface: interface.name.clone(),
-                program,
-                owner: id.and_then(ProgramOwner::find),
-            };
+            return occupied(interface, interface.attached_program().unwrap_or(None));
         }
         Some(libc::EPERM | libc::EACCES) => return SteeringError::NotPermitted,
         Some(libc::EOPNOTSUPP) if mode == "native" => {
@@ -200,6 +194,16 @@ fn explain(interface: &Interface, mode: &'static str, error: io::Error) -> Steer
         mode,
         error,
         hint,
+    }
+}
+
+/// Somebody else has an interface, by this program, if it is known.
+pub(super) fn occupied(interface: &Interface, program: Option<AttachedProgram>) -> SteeringError {
+    let id = program.map(|program| program.id).filter(|id| *id != 0);
+    SteeringError::Occupied {
+        interface: interface.name.clone(),
+        program,
+        owner: id.and_then(ProgramOwner::find),
     }
 }
 

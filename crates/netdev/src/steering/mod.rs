@@ -133,6 +133,20 @@ impl Steering {
         })
     }
 
+    /// Whether an interface has no XDP program yet, as far as the kernel says. Nothing is done to it.
+    ///
+    /// # Errors
+    /// [`SteeringError::Occupied`] if it has one.
+    pub fn check_free(interface: &Interface) -> Result<(), SteeringError> {
+        match interface.attached_program() {
+            // What runs on the NIC itself may leave room for another.
+            Ok(Some(program)) if program.mode.is_some() => {
+                Err(attach::occupied(interface, Some(program)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Loads the program and attaches it to an interface.
     ///
     /// # Errors
