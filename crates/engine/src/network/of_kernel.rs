@@ -1,6 +1,7 @@
 //! The network as the kernel knows it.
 
 mod interface;
+mod tables;
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,6 +12,7 @@ use tcp::Instant;
 use wire::ethernet::MacAddr;
 
 use self::interface::OfInterface;
+use self::tables::{has_room_for, most_in_a_table};
 use super::arriving::Arriving;
 use super::{Found, Network, NetworkChange, NextHop, NicId, OnLink, Steered, is_link_local};
 use crate::slow::kernel::asking::AsOf;
@@ -18,10 +20,8 @@ use crate::slow::kernel::neighbours::Knowledge;
 use crate::slow::kernel::ports::{Ports, hold};
 use crate::slow::kernel::routes::{Route, Routes};
 use netdev::interface::Interface;
-use netdev::steering::{Endpoint, MAX_ENDPOINTS};
+use netdev::steering::Endpoint;
 
-/// Endpoints that leased ports leave to listeners.
-const FOR_LISTENERS: usize = 8_192;
 /// Leased ports that are steered on an address that has come, or no longer on one that has gone, in a turn.
 const STEPS: usize = 64;
 
@@ -149,9 +149,10 @@ impl<S: Steer> KernelNetwork<S> {
         Ok(hop(nic, &route))
     }
 
-    /// Whether so many leased ports can be steered on so many addresses.
-    const fn has_room_for(ports: usize, addresses: usize) -> bool {
-        ports.saturating_mul(addresses) <= MAX_ENDPOINTS as usize - FOR_LISTENERS
+    /// Whether so many leased ports can be steered on these addresses.
+    fn has_room_for(&self, ports: usize, addresses: &[IpAddr]) -> bool {
+        let links = addresses.iter().map(|address| self.only_on(*address));
+        has_room_for(ports, most_in_a_table(links))
     }
 
     /// The addresses on which leased ports are steered.
@@ -169,19 +170,20 @@ impl<S: Steer> KernelNetwork<S> {
         }
         let list = self.addresses.iter();
         let come: Vec<IpAddr> = list.filter(|a| !before.contains(a)).copied().collect();
-        let mut leased = self.leased_on().count() - come.len();
+        let known = self.leased_on().filter(|address| !come.contains(address));
+        let mut leased: Vec<IpAddr> = known.collect();
         for address in come {
-            leased += 1;
-            if Self::has_room_for(ports, leased) {
+            leased.push(address);
+            if self.has_room_for(ports, &leased) {
                 self.arriving.add(address, self.ports.iter(), true);
                 continue;
             }
-            leased -= 1;
+            leased.pop();
             self.arriving.go_without(address);
             tracing::warn!(
                 %address,
                 ports,
-                addresses = leased,
+                addresses = leased.len(),
                 "there are too many leased ports for one more address: connections from it are the kernel's \
                  (limits.leased_ports)"
             );
@@ -207,7 +209,7 @@ impl<S: Steer> KernelNetwork<S> {
 
     fn steer_everywhere(&mut self, port: u16) -> Result<(), Errno> {
         let addresses: Vec<IpAddr> = self.leased_on().collect();
-        if !Self::has_room_for(self.ports.len(), addresses.len()) {
+        if !self.has_room_for(self.ports.len(), &addresses) {
             return Err(Errno::ADDRNOTAVAIL);
         }
         for address in addresses {
