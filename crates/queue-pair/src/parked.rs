@@ -82,13 +82,13 @@ pub fn set(word: &AtomicU32, wants: Wants) {
 }
 
 /// As [`set`], where others sleep by this word, or are about to: they are woken for no less than before. False: they
-/// were woken, and as long as one of them has not gone that is what the word says. For how much room somebody waits, if
-/// it says that, it goes on to say.
+/// were woken, and as long as one of them has not gone that is what the word says, or that nobody sleeps: somebody who
+/// had come too late to wake others before them has taken back what he said, after a second had said the same to these.
+/// For how much room somebody waits, if it says that, it goes on to say.
 pub fn set_beside_others(word: &AtomicU32, wants: Wants) -> bool {
     let asleep = |now| match now {
-        WOKEN => None,
-        now if room::is_asleep(now) && now != PARKED_FOR_URGENT => Some(now),
-        _ => Some(wants.word()),
+        PARKED_FOR_URGENT => Some(wants.word()),
+        now => room::is_asleep(now).then_some(now),
     };
     let set = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, asleep);
     fence(Ordering::SeqCst);
@@ -99,7 +99,7 @@ pub fn set_beside_others(word: &AtomicU32, wants: Wants) -> bool {
 /// much room they wait for ([`SLEEPERS_SAY_SINCE`](room::SLEEPERS_SAY_SINCE)). Where it has, the word says what it said.
 pub fn leave_to_others(word: &AtomicU32, wants: Wants) {
     // Where they were woken, they have to see it.
-    let asleep = |now| (now != WOKEN).then_some(wants.word());
+    let asleep = |now| room::is_asleep(now).then_some(wants.word());
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, asleep);
     fence(Ordering::SeqCst);
 }
@@ -253,6 +253,27 @@ mod tests {
         leave_to_others(&word, Wants::All);
         let limit = Some(Duration::from_millis(1));
         assert_eq!(sleep(&word, limit), Ok(()), "it was woken before");
+    }
+
+    #[test]
+    fn who_was_woken_is_so_whatever_becomes_of_an_earlier_wake_up() {
+        let limit = Some(Duration::from_millis(1));
+        for comes in [false, true] {
+            let word = AtomicU32::new(NOBODY);
+            // One who wakes has seen somebody asleep, who goes before he is woken.
+            set(&word, Wants::All);
+            set(&word, Wants::Nothing);
+            assert_eq!(word.swap(WOKEN, Ordering::Relaxed), NOBODY);
+            // Another comes, and is woken by a second before it sleeps.
+            set(&word, Wants::All);
+            assert_eq!(wake(&word, News::Urgent, None), Found::Parked);
+            nobody_was_asleep(&word);
+            match comes {
+                true => assert!(!set_beside_others(&word, Wants::All)),
+                false => leave_to_others(&word, Wants::All),
+            }
+            assert_eq!(sleep(&word, limit), Ok(()), "it was woken before it slept");
+        }
     }
 
     #[test]
