@@ -4,9 +4,9 @@ mod fake_engine;
 
 use std::time::{Duration, Instant};
 
-use fake_engine::{FakeEngine, HANG};
-use host::{ConnectOptions, Session, Socket};
-use queue_pair::{Completion, Submission, Versions};
+use fake_engine::{FakeEngine, GRANT, HANG, LOCAL};
+use host::{ConnectOptions, OptionKind, Session, Socket};
+use queue_pair::{Completion, ConnRef, Submission, Versions};
 
 /// A program that opens a connection, with an engine of that version, and the token of its request.
 fn opening(version: u32) -> (FakeEngine, Session, Socket, u64) {
@@ -54,6 +54,36 @@ fn its_end_is_known_before_it_is_there() {
     // Who knows it does not ask.
     assert_eq!(socket.await_local(HANG), local);
     assert_eq!(engine.host(|host| host.side_submissions()), []);
+}
+
+#[test]
+fn who_has_asked_meanwhile_what_leaves_is_told_when_it_is_open() {
+    let (engine, session, socket, token) = opening(Versions::SPOKEN.newest);
+    socket.set_option(OptionKind::NotSentLow, 10_000).unwrap();
+    socket.tell_when_departed(Some(1));
+    let conn = ConnRef {
+        index: 3,
+        generation: 1,
+    };
+    engine.host(|host| {
+        host.post(Completion::Opened {
+            token,
+            conn,
+            grant: GRANT,
+            local: LOCAL.parse().unwrap(),
+        });
+    });
+    session.pump();
+    let posted = engine.host(|host| host.submissions());
+    let mut values = posted.iter().filter_map(|it| match it {
+        Submission::SetOption { option, value, .. } => Some((*option, *value)),
+        _ => None,
+    });
+    assert_eq!(
+        values.next_back(),
+        Some((OptionKind::NotSentLow, 1)),
+        "{posted:?}"
+    );
 }
 
 #[test]

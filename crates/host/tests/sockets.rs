@@ -239,6 +239,32 @@ fn a_bound_for_what_has_not_left_holds_writes_back_until_enough_has() {
     assert_eq!(values.collect::<Vec<_>>(), [10_000, 0, 20_000]);
 }
 
+/// Who has asked what has left hears of all of it, whatever bound he sets then.
+#[test]
+fn a_bound_for_what_has_not_left_takes_nothing_back_that_was_asked() {
+    let world = World::new();
+    let (conn, low) = (world.conn, OptionKind::NotSentLow);
+    world.socket.set_option(low, 10_000).unwrap();
+    world.socket.tell_when_departed(Some(1));
+    for bytes in [20_000, 0] {
+        world.socket.set_option(low, bytes).unwrap();
+        assert_eq!(world.socket.option(low), Some(bytes));
+    }
+    let posted = world.submissions();
+    let values = posted.iter().filter_map(|it| match it {
+        Submission::SetOption { option, value, .. } if *option == low => Some(*value),
+        _ => None,
+    });
+    assert_eq!(values.collect::<Vec<_>>(), [10_000, 1, 1, 1]);
+    world.socket.set_option(low, 5_000).unwrap();
+    // The bound is kept here.
+    let sent = world.socket.send(&[1; 200_000], false).unwrap();
+    assert!(sent > 5_000, "{sent}");
+    world.post(Completion::Departed { conn, total: 100 });
+    assert!(world.socket.readiness().intersects(Readiness::ACKED));
+    assert!(!world.socket.readiness().intersects(Readiness::OUT));
+}
+
 #[test]
 fn an_older_engine_that_does_not_say_what_has_left_holds_nobody_back() {
     let engine = FakeEngine::start();

@@ -20,7 +20,7 @@ pub struct Engine {
     pub is_attached: bool,
     /// The version of the protocol that is spoken with it.
     pub protocol: u32,
-    /// The index of its interface.
+    /// The index of the first of its interfaces.
     pub interface: u32,
     /// It may have connections within this machine.
     pub local: bool,

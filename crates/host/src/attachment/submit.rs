@@ -143,6 +143,8 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     pub(super) fn has_read(&self, count: u32, all: bool) {
         // Who finds just now that it was not keeps what he wants to submit, and only who reads looks at what is kept.
         // Either this comes first, and he is told, or he does, and has said what he keeps before that is looked at.
+        // Where it is far from too much there is no lock: for what he keeps to be missed half of it would have to be
+        // submitted between two lines of this, and then the next who reads posts it.
         let _either_first = self
             .unread
             .is_nearly_much()

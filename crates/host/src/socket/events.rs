@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use queue_pair::{ConnRef, Submission, Violation};
+use queue_pair::{ConnRef, OptionKind, Submission, Violation};
 use rustix::io::Errno;
 
-use super::{Attachment, Phase, SocketCore, Starved, State, Syn};
+use super::{Attachment, Phase, SocketCore, Starved, State, Syn, TOLD_OF_ALL};
 use crate::lock::lock;
 use crate::readiness::Readiness;
 
@@ -176,6 +176,9 @@ impl SocketCore {
         }
         for (option, value) in state.options.chosen() {
             attachment.set_option(conn, option, value);
+        }
+        if state.is_told_of_all() {
+            attachment.set_option(conn, OptionKind::NotSentLow, TOLD_OF_ALL.into());
         }
         if state.read_shut && !named {
             attachment.end_reading(conn);

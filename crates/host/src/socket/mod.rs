@@ -72,7 +72,7 @@ pub use options::DEFAULT_SEND_BUFFER;
 pub(crate) use options::Options;
 use starved::Starved;
 pub(crate) use state::{Attachment, SocketCore};
-use state::{Link, NEVER, State};
+use state::{Link, NEVER, State, TOLD_OF_ALL};
 pub use view::View;
 
 /// An offloaded connection. Dropping it closes it, as the last `close` does in the kernel.

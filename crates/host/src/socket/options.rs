@@ -189,6 +189,7 @@ impl Socket {
         let value = state.options.set(option, value)?;
         // Of one that is still being opened, `opened` sees to it.
         if let (Phase::Open, Some(link)) = (state.phase, &state.link) {
+            let value = state.to_engine(option, value);
             link.attachment.set_option(link.conn, option, value.into());
         }
         self.core.changed_here(state);

@@ -16,7 +16,7 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::{Attachment, Link, NEVER, Phase, Socket, SocketCore, Starved};
+use super::{Attachment, Link, NEVER, Phase, Socket, SocketCore, Starved, TOLD_OF_ALL};
 use crate::attachment::{HeldRun, Worth};
 use crate::lock::lock;
 use crate::send_pool::{Block, Run};
@@ -458,7 +458,7 @@ impl Socket {
                 && let Some(Link { attachment, conn }) = &state.link
                 && attachment.speaks(OptionKind::NotSentLow.since())
             {
-                attachment.set_option(*conn, OptionKind::NotSentLow, 1);
+                attachment.set_option(*conn, OptionKind::NotSentLow, TOLD_OF_ALL.into());
             }
         }
         if let Some(marks) = &mut state.marks {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use queue_pair::ConnRef;
 use queue_pair::room::Awaits;
+use queue_pair::{ConnRef, OptionKind};
 use rustix::io::Errno;
 
 use super::elsewhere::Elsewhere;
@@ -88,6 +88,25 @@ impl Default for Marks {
 impl Marks {
     pub(super) fn are_set(&self) -> bool {
         self.acknowledged.min(self.departed) != NEVER
+    }
+}
+
+/// By this bound for what has not left ([`OptionKind::NotSentLow`]) the engine tells of all that leaves.
+pub(super) const TOLD_OF_ALL: u32 = 1;
+
+impl State {
+    /// Whether the engine was asked to tell of all that leaves.
+    pub(super) fn is_told_of_all(&self) -> bool {
+        self.marks.as_ref().is_some_and(|marks| marks.asked)
+    }
+
+    /// What the engine is told that an option is set to.
+    pub(super) fn to_engine(&self, option: OptionKind, value: u32) -> u32 {
+        match option {
+            // The bound is the host's then, and the engine has it tell what it needs for that.
+            OptionKind::NotSentLow if self.is_told_of_all() => TOLD_OF_ALL,
+            _ => value,
+        }
     }
 }
 
