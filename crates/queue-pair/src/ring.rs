@@ -220,6 +220,16 @@ impl<D: Descriptor, C: Cells> Consumer<D, C> {
         Ok(self.produced)
     }
 
+    /// The same, but with at most so many descriptors from the next one on.
+    ///
+    /// # Errors
+    /// As of [`end`](Self::end).
+    pub fn end_within(&mut self, most: u32) -> Result<u32, Violation> {
+        self.look()?;
+        let waiting = self.known_waiting().min(most);
+        Ok(self.next.wrapping_add(waiting))
+    }
+
     /// Whether the next descriptor was there when the producer had come this far.
     pub fn is_before(&self, end: u32) -> bool {
         // It is at most a ring ahead, or it has been reached and lies behind.

@@ -41,8 +41,13 @@ impl Busy {
 
 /// A world of small rings, in which time passes in a turn, and one who is busy.
 pub fn busy_world(time: &'static AtomicU64) -> (World, Busy) {
+    busy_world_with(time, 128)
+}
+
+/// The same with rings of this size.
+fn busy_world_with(time: &'static AtomicU64, entries: u32) -> (World, Busy) {
     let mut config = Config::default();
-    config.limits.ring_entries = 128;
+    config.limits.ring_entries = entries;
     let mut world = World::of_clock_with(Clock::told_in_steps(time, LOOK), config);
     let busy = Busy::in_world(&mut world);
     (world, busy)
@@ -89,6 +94,42 @@ fn what_waits_together_waits_for_one_past() {
     let bytes = &world.peer.conns[&peer].bytes;
     assert!(bytes.starts_with(b"first, "));
     assert_eq!(bytes.len(), 7 + WRITTEN);
+}
+
+#[test]
+fn who_keeps_his_ring_full_goes_before_others_with_a_turns_part_of_it() {
+    const ENTRIES: u32 = 1024;
+    // What is taken of a session in a turn.
+    const ROUND: u64 = 256;
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let (mut world, mut busy) = busy_world_with(&TIME, ENTRIES);
+    let (mut full, _its_child, its, _) = family(&mut world);
+    let (mut other, _child, conn, peer) = family(&mut world);
+    let mut at = 1_000;
+    let mut fill = |host: &mut Host| {
+        while host.region.submissions.room().expect("honest") > 0 {
+            host.send_at(its, b"x", at);
+            at += 1;
+        }
+    };
+    busy.goes_on();
+    let mut turns = 0;
+    while world.worker.counters().shared_sends == 0 {
+        fill(&mut full);
+        turn(&mut world, &mut busy);
+        turns += 1;
+        assert!(turns < 1_000, "its turn comes");
+    }
+    // It waits with all that it has, and another one begins to.
+    other.send_at(conn, b"y", 10);
+    while world.peer.conns[&peer].bytes.is_empty() {
+        fill(&mut full);
+        turn(&mut world, &mut busy);
+        turns += 1;
+        assert!(turns < 1_000, "so does the other's");
+    }
+    let before = world.worker.counters().shared_sends - 1;
+    assert!(before <= 2 * ROUND, "{before}");
 }
 
 #[test]

@@ -248,6 +248,15 @@ impl Session {
         Ok(())
     }
 
+    /// The same of no more than so many of them.
+    ///
+    /// # Errors
+    /// It breaks the rules.
+    pub fn note_past_within(&mut self, past: Past, most: u32) -> Result<(), Violation> {
+        self.pasts[past as usize] = self.region.submissions.end_within(most)?;
+        Ok(())
+    }
+
     /// As [`peek`](Self::peek), if the next submission is one of that [past](Self::note_past).
     pub fn peek_at_past(&mut self, past: Past) -> Result<Option<Submission>, Violation> {
         let is_of_it = match self.peeked {

@@ -17,7 +17,7 @@ use netdev::Device;
 use queue_pair::Violation;
 
 use super::Worker;
-use super::room::TAKEN;
+use super::room::{BUDGET, TAKEN};
 use crate::fast::connections::SessionId;
 use crate::fast::session::{EndReason, Past, Session};
 use crate::network::Network;
@@ -26,10 +26,14 @@ use crate::stats::Drop;
 /// Submissions of others that are taken in a turn before those that they come before.
 pub(super) const CATCH_UP: usize = 4096;
 
+/// Submissions of a session that wait together for what others have by then: those of a turn.
+const ROUND: u32 = BUDGET as u32;
+
 /// Sessions whose submissions are held because others have too much that comes before.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// What was in their rings when the past was last noted waits for what was in those of others then.
+    /// What was next in their rings when the past was last noted, as much as is taken in a turn, waits for what was in
+    /// those of others then. Not all: whoever has to wait since waits for that, too, and somebody can keep his ring full.
     in_past: Vec<SessionId>,
     /// They have begun to wait since, and for that the past is noted anew when the others have gone on.
     since: Vec<SessionId>,
@@ -158,7 +162,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let waiting = core::mem::take(&mut self.held_back.since);
         // First what waits: what others had submitted before that is there to be seen then.
         for &id in &waiting {
-            self.note_end(id, Past::Waiting);
+            self.note(id, |session| session.note_past_within(Past::Waiting, ROUND));
         }
         self.held_back.in_past = waiting;
         self.note_ends(Past::Awaited);
@@ -214,13 +218,13 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     fn note_ends(&mut self, past: Past) {
         for at in 0..self.sharers.len() {
-            self.note_end(self.sharers[at], past);
+            self.note(self.sharers[at], |session| session.note_past(past));
         }
     }
 
-    fn note_end(&mut self, id: SessionId, past: Past) {
+    fn note(&mut self, id: SessionId, past: impl FnOnce(&mut Session) -> Result<(), Violation>) {
         if let Some(session) = self.sessions.get_mut(id)
-            && let Err(violation) = session.note_past(past)
+            && let Err(violation) = past(session)
         {
             self.breaks_rules(id, violation.into());
         }

@@ -6,6 +6,9 @@ use crate::clock::Clock;
 /// kernel as long and longer.
 pub(super) const STEP: usize = 16;
 
+/// Submissions taken from one session in a turn.
+pub(super) const BUDGET: usize = 256;
+
 /// Submissions between two looks at the clock.
 pub(super) const TAKEN: usize = 16;
 

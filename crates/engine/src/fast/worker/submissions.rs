@@ -7,7 +7,7 @@ use tcp::{ConnId, ConnInfo, ConnOption, Extent, Request, RequestError};
 
 use super::Worker;
 use super::order::CATCH_UP;
-use super::room::{TAKEN, Until};
+use super::room::{BUDGET, TAKEN, Until};
 use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::family::Who;
 use crate::fast::memory::Memory;
@@ -40,9 +40,6 @@ pub(super) enum Asked {
     /// Something waits that comes after them.
     First,
 }
-
-/// Submissions taken from one session in a turn.
-pub(super) const BUDGET: usize = 256;
 
 /// Whether it takes system calls.
 const fn is_dear(submission: &Submission) -> bool {
