@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::many::{AT_ONCE, busy_with, slow};
 use crate::world::{ENGINE, Host, PEER, World};
-use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::control::{Channel, Fds, Reply, Request};
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 use rustix::fd::OwnedFd;
 
@@ -48,6 +48,25 @@ fn end(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
 fn fork(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
     begin(world, parent);
     end(world, parent)
+}
+
+/// A child asks to attach, and the engine has begun with that.
+fn begin_to_attach(world: &mut World, token: u64) -> Channel {
+    let mut channel = world.dial();
+    let attach = Request::Attach {
+        version: queue_pair::control::VERSION,
+        oldest: None,
+        program: "child".to_owned(),
+        fork_token: Some(token),
+    };
+    channel.send(&attach, Fds::new()).expect("sent");
+    world.desk.attend();
+    world.worker.attend_once(world.now);
+    world.worker.turn(world.now);
+    world.desk.attend();
+    let answer = channel.try_receive::<Reply>().expect("open");
+    assert!(answer.is_none(), "it goes on");
+    channel
 }
 
 /// After how many of its forks a host was told that a connection is its alone, each time.
@@ -189,20 +208,7 @@ fn a_child_that_ends_while_it_attaches_leaves_all_to_its_parent() {
     let mut world = slow(&TIME);
     let (mut parent, all) = busy_with(&mut world, MANY);
     let (token, lifeline) = fork(&mut world, &mut parent);
-    let mut channel = world.dial();
-    let attach = Request::Attach {
-        version: queue_pair::control::VERSION,
-        oldest: None,
-        program: "child".to_owned(),
-        fork_token: Some(token),
-    };
-    channel.send(&attach, Fds::new()).expect("sent");
-    world.desk.attend();
-    world.worker.attend_once(world.now);
-    world.worker.turn(world.now);
-    world.desk.attend();
-    let answer = channel.try_receive::<Reply>().expect("open");
-    assert!(answer.is_none(), "it goes on");
+    let channel = begin_to_attach(&mut world, token);
     drop((channel, lifeline));
     // It has them, and then it ends.
     world.attend();
@@ -214,6 +220,25 @@ fn a_child_that_ends_while_it_attaches_leaves_all_to_its_parent() {
     world.pass(Duration::from_millis(100));
     let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;
     assert!(all.iter().all(closed), "nobody else has them");
+}
+
+/// Of connections with much that is unread each may take as long as a hundred without.
+#[test]
+fn no_more_is_begun_than_there_is_time_for() {
+    // Of each turn, and of what is between two looks at the clock, where there is time for two.
+    const IN_A_TURN: u32 = 2 * 16;
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = slow(&TIME);
+    let (mut parent, _) = busy_with(&mut world, MANY);
+    begin(&mut world, &mut parent);
+    let mut turns = 1;
+    while !is_answered(&mut parent) {
+        world.worker.turn(world.now);
+        world.desk.attend();
+        turns += 1;
+        assert!(turns < MANY, "it hangs");
+    }
+    assert!(turns >= MANY.div_ceil(IN_A_TURN), "{turns}");
 }
 
 #[test]

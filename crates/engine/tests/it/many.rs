@@ -199,6 +199,9 @@ pub fn busy_with(world: &mut World, many: u32) -> (Host, Vec<(ConnRef, tcp::Conn
     (host, all)
 }
 
+/// Connections of a fork that are seen to in a turn, where there is time for two looks at the clock.
+const IN_A_TURN: u32 = 2 * 16;
+
 /// Turns until a request of this host's is answered, in each of which the other one is heard.
 fn turns_until_answered(
     world: &mut World,
@@ -219,7 +222,7 @@ fn turns_until_answered(
         if let Some((reply, fds)) = host.channel.try_receive::<Reply>().expect("open") {
             return (reply, fds, turns);
         }
-        assert!(turns < 2 * MANY / AT_ONCE + 2, "it hangs");
+        assert!(turns < 2 * MANY / IN_A_TURN, "it hangs");
         world.worker.turn(world.now);
         other.collect();
         assert!(other.received(its).len() > before, "others wait");

@@ -19,6 +19,7 @@ use tcp::ConnId;
 
 use super::Worker;
 use super::in_turn::InTurn;
+use crate::clock::Clock;
 use crate::config::shares;
 use crate::exchange::{ClientKey, Refused, SessionKey, Tale, Told};
 use crate::fast::connections::SessionId;
@@ -26,8 +27,11 @@ use crate::fast::family::Who;
 use crate::network::Network;
 use crate::stats::Drop;
 
-/// Connections that are shared, inherited or let go of in one go.
+/// Connections that are shared, inherited or let go of in one go, if there is time for them.
 const AT_ONCE: usize = 128;
+
+/// Of these so many between two looks at the clock: each may have much that is unread, which goes along.
+const STEP: usize = 16;
 
 /// How long that goes on in a turn, in nanoseconds: what is begun when this is over is done.
 const BUDGET_NS: u64 = 50_000;
@@ -202,7 +206,8 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// A first go. What is not done by that goes on in the next turns.
     fn begin(&mut self, uid: u32, mut step: Step) -> Result<Option<Told>, Refused> {
-        match self.go(&mut step) {
+        let clock = self.common.clock.again();
+        match self.go(&mut step, &clock) {
             Some(answer) => answer.map(Some),
             None => {
                 self.forks.steps.push(uid, step);
@@ -218,7 +223,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let clock = self.common.clock.again();
         while let Some((uid, mut step)) = self.forks.steps.pop() {
-            match self.go(&mut step) {
+            match self.go(&mut step, &clock) {
                 Some(answer) => self.is_over(&step, answer),
                 None => self.forks.steps.put_back(uid, step),
             }
@@ -243,8 +248,18 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.slow.tell(Tale::Answer(client, answer));
     }
 
-    /// The answer, once all is done.
-    fn go(&mut self, step: &mut Step) -> Option<Result<Told, Refused>> {
+    /// As much as is done in one go while there is time by this clock. The answer, once all is done.
+    fn go(&mut self, step: &mut Step, clock: &Clock) -> Option<Result<Told, Refused>> {
+        for _ in 0..AT_ONCE / STEP {
+            let answer = self.go_a_step(step);
+            if answer.is_some() || clock.now().as_nanos() >= BUDGET_NS {
+                return answer;
+            }
+        }
+        None
+    }
+
+    fn go_a_step(&mut self, step: &mut Step) -> Option<Result<Told, Refused>> {
         match step {
             Step::Shares {
                 parent,
@@ -307,9 +322,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let session = self.sessions.get(id)?;
         let next = session.connections.range((from, Bound::Unbounded));
-        let next: Vec<ConnId> = next.take(AT_ONCE).copied().collect();
+        let next: Vec<ConnId> = next.take(STEP).copied().collect();
         *after = next.last().copied().or(*after);
-        let is_last = next.len() < AT_ONCE;
+        let is_last = next.len() < STEP;
         let accepted = next.into_iter().filter(|conn| self.is_accepted(*conn));
         let accepted: Vec<ConnId> = accepted.collect();
         let Some(fork) = self.forks.by_token.get_mut(&token) else {
@@ -398,8 +413,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 }
 
-/// Takes as many out as are seen to in one go.
+/// Takes as many out as are seen to in one step.
 fn take_some(connections: &mut BTreeSet<ConnId>) -> Vec<ConnId> {
     let first = core::iter::from_fn(|| connections.pop_first());
-    first.take(AT_ONCE).collect()
+    first.take(STEP).collect()
 }
