@@ -50,6 +50,15 @@ fn fork(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
     end(world, parent)
 }
 
+/// What was just asked for comes to both halves.
+fn attend_some(world: &mut World) {
+    for _ in 0..3 {
+        world.desk.attend();
+        world.worker.attend_once(world.now);
+    }
+    world.desk.attend();
+}
+
 /// A child asks to attach, and the engine has begun with that.
 fn begin_to_attach(world: &mut World, token: u64) -> Channel {
     let mut channel = world.dial();
@@ -60,10 +69,9 @@ fn begin_to_attach(world: &mut World, token: u64) -> Channel {
         fork_token: Some(token),
     };
     channel.send(&attach, Fds::new()).expect("sent");
-    world.desk.attend();
-    world.worker.attend_once(world.now);
-    world.worker.turn(world.now);
-    world.desk.attend();
+    let before = world.worker.sessions();
+    attend_some(world);
+    assert_eq!(world.worker.sessions(), before + 1, "it has begun");
     let answer = channel.try_receive::<Reply>().expect("open");
     assert!(answer.is_none(), "it goes on");
     channel
@@ -183,6 +191,57 @@ fn what_cannot_be_opened_meanwhile_both_are_told() {
     let mut child = world.attach(Some(token));
     world.pass(Duration::from_millis(100));
     assert_eq!(failed(&mut child), failed(&mut parent));
+}
+
+#[test]
+fn what_cannot_be_opened_while_a_child_attaches_it_is_told() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = slow(&TIME);
+    let mut parent = world.attach(None);
+    open(&mut world, &mut parent, 0..MANY as u16);
+    let (token, _lifeline) = fork(&mut world, &mut parent);
+    let mut channel = begin_to_attach(&mut world, token);
+    assert!(failed(&mut parent).is_empty());
+    world.peer.turn(world.now);
+    let mut turns = 0;
+    let (reply, fds) = loop {
+        world.worker.turn(world.now);
+        world.desk.attend();
+        if let Some(answer) = channel.try_receive::<Reply>().expect("open") {
+            break answer;
+        }
+        turns += 1;
+        assert!(turns < MANY, "it hangs");
+    };
+    assert!(matches!(reply, Reply::Attached { .. }), "{reply:?}");
+    let mut child = world.host(channel, fds);
+    // Some before it had them, some when it did.
+    assert!((1..MANY as usize).contains(&failed(&mut parent).len()));
+    world.pass(Duration::from_millis(100));
+    let told = failed(&mut parent);
+    assert_eq!(told.len(), MANY as usize);
+    assert_eq!(failed(&mut child), told);
+}
+
+#[test]
+fn what_is_closed_while_a_child_is_forgotten_is_closed() {
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    let mut world = slow(&TIME);
+    let (mut parent, all) = busy_with(&mut world, MANY);
+    let (_, lifeline) = fork(&mut world, &mut parent);
+    drop(lifeline);
+    attend_some(&mut world);
+    for (conn, _) in &all {
+        parent.close_at(*conn, 1);
+    }
+    world.worker.turn(world.now);
+    world.peer.turn(world.now);
+    let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;
+    let now = all.iter().filter(|it| closed(it)).count();
+    assert!(now < all.len(), "the child has some yet");
+    world.pass(Duration::from_millis(100));
+    let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;
+    assert!(all.iter().all(closed));
 }
 
 #[test]
