@@ -176,8 +176,8 @@ typedef struct ob_info {
 typedef struct ob_engine {
     uint32_t attached;         /* 1: there is one; otherwise the rest is 0 */
     uint32_t protocol;         /* the version of the protocol that is spoken with it */
-    uint32_t interface;        /* the index of the interface that it works on */
-    uint32_t mtu;              /* bytes of the largest packet there */
+    uint32_t interface;        /* the index of the first interface that it works on */
+    uint32_t mtu;              /* bytes of the largest packet that goes by each of them */
     uint32_t local;            /* 1: it may have connections within this machine */
     uint32_t accept_backlog;   /* connections of one listener that may wait to be accepted */
     uint64_t connections;      /* how many it has, of all programs */
