@@ -169,6 +169,12 @@ pub trait Network {
     /// Reads what has changed since the last call.
     fn changes(&mut self, each: &mut dyn FnMut(NetworkChange));
 
+    /// Takes up again the addresses that are on another link than before, if there are any: they were told of as
+    /// gone, so that nothing of theirs is steered on the link where they were.
+    fn take_up_moved(&mut self) -> bool {
+        false
+    }
+
     /// Sends a port of an own address to the engine.
     fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()>;
 

@@ -1,6 +1,7 @@
 //! The network as the kernel knows it.
 
 mod interface;
+mod links;
 mod tables;
 
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ use tcp::Instant;
 use wire::ethernet::MacAddr;
 
 use self::interface::OfInterface;
+use self::links::{links, moved};
 use self::tables::{has_room_for, most_in_a_table};
 use super::arriving::Arriving;
 use super::{Found, Network, NetworkChange, NextHop, NicId, OnLink, Steered, is_link_local};
@@ -72,6 +74,10 @@ pub struct KernelNetwork<S> {
     interfaces: Vec<OfInterface>,
     /// The addresses of all, each once.
     addresses: Vec<IpAddr>,
+    /// The link-local ones of them, each with the interface that has it.
+    links: Vec<(IpAddr, NicId)>,
+    /// Some are on another link than before, and left out until that was heard of.
+    moved: bool,
     routes: Routes,
     ports: Ports,
     arriving: Arriving,
@@ -100,7 +106,9 @@ impl<S: Steer> KernelNetwork<S> {
         let each = each.map(|(place, it)| OfInterface::new(NicId::at(place), it.clone()));
         let interfaces = each.collect::<rustix::io::Result<Vec<_>>>()?;
         Ok(Self {
+            links: links(interfaces.iter().map(OfInterface::addresses), &[]),
             addresses: all_addresses(&interfaces),
+            moved: false,
             interfaces,
             routes: Routes::open()?,
             ports: Ports::with_limit(leased_ports),
@@ -190,6 +198,20 @@ impl<S: Steer> KernelNetwork<S> {
         }
     }
 
+    /// The addresses are those that the interfaces have now.
+    fn renew_addresses(&mut self) {
+        let mut now = all_addresses(&self.interfaces);
+        let of_each = self.interfaces.iter().map(OfInterface::addresses);
+        let mut links = links(of_each, &self.links);
+        let moved = moved(&self.links, &links);
+        self.moved = !moved.is_empty();
+        now.retain(|address| !moved.contains(address));
+        links.retain(|(address, _)| !moved.contains(address));
+        self.links = links;
+        let before = core::mem::replace(&mut self.addresses, now);
+        self.addresses_changed(&before);
+    }
+
     /// Goes on with what addresses that have come and gone have left to do.
     fn settle(&mut self) {
         for _ in 0..STEPS {
@@ -248,6 +270,9 @@ impl<S: Steer> Network for KernelNetwork<S> {
     }
 
     fn nic_of(&self, own: IpAddr) -> NicId {
+        if let Some((_, nic)) = self.links.iter().find(|(address, _)| *address == own) {
+            return *nic;
+        }
         let has = |it: &OfInterface| it.addresses().contains(&own);
         let place = self.interfaces.iter().position(has);
         place.map_or(NicId::default(), NicId::at)
@@ -347,9 +372,7 @@ impl<S: Steer> Network for KernelNetwork<S> {
             addresses |= interface.changes(each);
         }
         if addresses {
-            let now = all_addresses(&self.interfaces);
-            let before = core::mem::replace(&mut self.addresses, now);
-            self.addresses_changed(&before);
+            self.renew_addresses();
             each(NetworkChange::Addresses);
         }
         match self.routes.update() {
@@ -357,6 +380,14 @@ impl<S: Steer> Network for KernelNetwork<S> {
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "route notifications"),
         }
+    }
+
+    fn take_up_moved(&mut self) -> bool {
+        let moved = core::mem::take(&mut self.moved);
+        if moved {
+            self.renew_addresses();
+        }
+        moved
     }
 
     fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()> {

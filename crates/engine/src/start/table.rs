@@ -98,7 +98,17 @@ impl Table {
             On::Known => {
                 return self.each_that_has_it(endpoint, |it| it.set_share(endpoint, share));
             }
-            On::One(nic) => nic.index()..nic.index() + 1,
+            On::One(nic) => {
+                // It may have been another's.
+                let others = self.steerings.iter_mut().enumerate();
+                for (_, steering) in others.filter(|(place, _)| *place != nic.index()) {
+                    match steering.remove_port(endpoint) {
+                        Ok(()) | Err(SteeringError::NotSteered(_)) => {}
+                        Err(error) => return Err(io::Error::other(error)),
+                    }
+                }
+                nic.index()..nic.index() + 1
+            }
             On::All => 0..self.steerings.len(),
         };
         for steering in self.steerings.get_mut(on).into_iter().flatten() {

@@ -570,6 +570,48 @@ fn a_link_local_destination_is_not_opened_from_another_link() {
     }
 }
 
+/// It is steered where it is the engine's, which is on one link alone.
+#[test]
+fn a_link_local_address_of_both_is_the_others_when_one_loses_it() {
+    if lab::skip_without_root("a_link_local_address_of_both_is_the_others_when_one_loses_it") {
+        return;
+    }
+    let world = two_links();
+    let own = "fe80::1".parse().expect("an address");
+    let add = |side, address: &str, interface: &str| {
+        let address = format!("address add {address}/64 dev {interface} nodad");
+        ip(&world, side, &address);
+    };
+    add(Side::Client, "fe80::12", SECOND_INTERFACES[1]);
+    for interface in [Side::Server.interface(), SECOND_INTERFACES[0]] {
+        add(Side::Server, "fe80::1", interface);
+    }
+    let engine = Engine::start(&world, both);
+    let mut host = engine.attach(&world);
+    let kernel = on(&world, Side::Server, || {
+        TcpListener::bind("[::]:0").expect("a port")
+    });
+    host.listen(&kernel);
+    kernel.set_nonblocking(true).expect("a socket");
+    let port = kernel.local_addr().expect("bound").port();
+    let scope = on(&world, Side::Client, || {
+        let second = Interface::find(SECOND_INTERFACES[1]);
+        second.expect("it is there").index
+    });
+    let to = SocketAddrV6::new(own, port, 0, scope).into();
+    let lost = format!("address del fe80::1/64 dev {}", Side::Server.interface());
+    ip(&world, Side::Server, &lost);
+    let begin = Instant::now();
+    while !host.has_accepted() {
+        let _client = connect(&world, to);
+        // The engine may not have heard yet.
+        while !host.has_accepted() && kernel.accept().is_err() {
+            assert!(begin.elapsed() < LIMIT, "somebody has it");
+        }
+        assert!(begin.elapsed() < LIMIT, "it is the engine's some time");
+    }
+}
+
 #[test]
 fn a_diverter_that_is_not_taken_leaves_the_one_that_is_there() {
     let test = "a_diverter_that_is_not_taken_leaves_the_one_that_is_there";

@@ -50,6 +50,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         if addresses {
             self.addresses_changed();
+            if self.network.take_up_moved() {
+                self.addresses_changed();
+            }
         }
         if !neighbours.is_empty() {
             self.drop_aged();
