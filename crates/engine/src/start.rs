@@ -84,7 +84,10 @@ pub fn run(
     let leased = u64::from(config.limits.leased_ports).min(descriptors / 4) as usize;
     let tables = SteeringTable::of(steerings, workers).into_iter();
     let networks = tables
-        .map(|table| KernelNetwork::of_interfaces(&interfaces, leased / workers, table))
+        .map(|table| {
+            let network = KernelNetwork::of_interfaces(&interfaces, leased / workers, table);
+            network.map(|network| network.among(workers))
+        })
         .collect::<Result<Vec<_>, _>>()
         .map_err(step("ask the kernel about the network"))?;
     let cookie = std::net::UdpSocket::bind("127.0.0.1:0")

@@ -82,6 +82,8 @@ pub struct KernelNetwork<S> {
     ports: Ports,
     arriving: Arriving,
     steering: S,
+    /// How many have a network like this, of the same tables.
+    workers: usize,
 }
 
 /// The addresses of all interfaces, each once.
@@ -114,7 +116,15 @@ impl<S: Steer> KernelNetwork<S> {
             ports: Ports::with_limit(leased_ports),
             arriving: Arriving::default(),
             steering,
+            workers: 1,
         })
+    }
+
+    /// One of so many workers'.
+    #[must_use]
+    pub fn among(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
     }
 
     /// From now on threads ask what the kernel may take long to answer. They have the rights of the one that calls
@@ -160,7 +170,7 @@ impl<S: Steer> KernelNetwork<S> {
     /// Whether so many leased ports can be steered on these addresses.
     fn has_room_for(&self, ports: usize, addresses: &[IpAddr]) -> bool {
         let links = addresses.iter().map(|address| self.only_on(*address));
-        has_room_for(ports, most_in_a_table(links))
+        has_room_for(ports, most_in_a_table(links), self.workers)
     }
 
     /// The addresses on which leased ports are steered.

@@ -22,9 +22,10 @@ pub(super) fn most_in_a_table(links: impl Iterator<Item = Option<NicId>>) -> usi
     on_all + on_each.into_values().max().unwrap_or(0)
 }
 
-/// Whether a table has room for so many leased ports on so many addresses.
-pub(super) const fn has_room_for(ports: usize, addresses: usize) -> bool {
-    ports.saturating_mul(addresses) <= MAX_ENDPOINTS as usize - FOR_LISTENERS
+/// Whether a table that so many workers share has room for so many leased ports of one of them on so many addresses.
+pub(super) const fn has_room_for(ports: usize, addresses: usize, workers: usize) -> bool {
+    let room = MAX_ENDPOINTS as usize - FOR_LISTENERS;
+    ports.saturating_mul(addresses).saturating_mul(workers) <= room
 }
 
 #[cfg(test)]
@@ -41,6 +42,12 @@ mod tests {
         let one = [Some(second), None, Some(second)];
         assert_eq!(most_in_a_table(one.into_iter()), 3);
         // What limits.leased_ports is by default.
-        assert!(has_room_for(8_192, 7) && !has_room_for(8_192, 8));
+        assert!(has_room_for(8_192, 7, 1) && !has_room_for(8_192, 8, 1));
+    }
+
+    #[test]
+    fn each_worker_has_its_share_of_the_room() {
+        // Which are as many ports together.
+        assert!(has_room_for(2_048, 7, 4) && !has_room_for(2_048, 8, 4));
     }
 }
