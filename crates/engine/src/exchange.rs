@@ -258,6 +258,8 @@ pub struct Listening {
     pub credit: u32,
     /// Its user has as many connections as one may have: new ones are the kernel's.
     pub enough: bool,
+    /// Its socket is bound to an interface by now: new ones are the kernel's.
+    pub confined: bool,
 }
 
 /// What the fast half has to say.

@@ -241,6 +241,59 @@ fn a_listener_that_is_bound_to_an_interface_by_now_is_the_kernels() {
     assert_eq!(how(&world), Steered::Engine);
 }
 
+/// By this reason a process hears that a listener is the kernel's; none if it is the engine's.
+fn reason(world: &mut World) -> String {
+    let pid = std::process::id();
+    let Reply::Explained(lines) = world.ask_once(&Request::Explain { pid }) else {
+        panic!("explained");
+    };
+    let listener = lines.iter().find(|line| line.kind.starts_with("listener"));
+    listener.expect("it has one").reason.clone()
+}
+
+#[test]
+fn a_listener_that_is_left_to_the_kernel_so_says_why() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    world.listen(&mut host);
+    let shown = cookies(&host);
+    tell(&world, &shown);
+    world.attend();
+    assert_eq!(reason(&mut world), "");
+    bound(&world, &shown, 7);
+    world.attend();
+    let why = reason(&mut world);
+    assert!(why.contains("is bound to an interface by now"), "{why}");
+    tell(&world, &shown);
+    world.attend();
+    assert_eq!(reason(&mut world), "");
+}
+
+/// Nobody shows its socket there.
+#[test]
+fn so_it_is_at_another_worker_to_which_a_child_comes() {
+    let mut world = World::of_workers(2);
+    let mut parent = world.attach(None);
+    let (_, name) = world.listen(&mut parent);
+    let shown = cookies(&parent);
+    tell(&world, &shown);
+    world.attend();
+    bound(&world, &shown, 7);
+    world.attend();
+    assert_eq!(how(&world), Steered::Closing);
+    let (reply, _lifeline) = world.request(&mut parent, &Request::Fork, Fds::new());
+    let Reply::Forked { token } = reply else {
+        panic!("{reply:?}");
+    };
+    let mut child = world.attach(Some(token));
+    let adopt = Request::AdoptListener { listener: name };
+    let (reply, _) = world.request(&mut child, &adopt, Fds::new());
+    assert!(matches!(reply, Reply::Listening { .. }), "{reply:?}");
+    let steered = &world.others[0].network().steered;
+    let there: Vec<_> = steered.iter().map(|(_, _, how)| *how).collect();
+    assert_eq!(there, [Steered::Closing]);
+}
+
 #[test]
 fn one_of_several_interfaces_is_not_all_of_them() {
     let mut world = World::of_links([LinkConfig::default(); 2]);

@@ -212,6 +212,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 backlog: listener.backlog,
                 credit,
                 enough: self.sharing.users.is_beyond(listener.uid),
+                confined: listener.is_confined(&self.confined),
             })
         });
         listeners.extend(own.take(room));

@@ -202,8 +202,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         listener.prove(cookie);
         listener.chosen = chosen;
         listener.family_left = self.netfilter.leaves(local);
-        if !self.netfilter.admits_listener(local) || self.sharing.users.is_beyond(uid) {
-            // Its clients are the kernel's for as long as the rules say so, or its user has enough.
+        let confined = listener.is_confined(&self.confined);
+        let admitted = self.netfilter.admits_listener(local) && !confined;
+        if !admitted || self.sharing.users.is_beyond(uid) {
+            // Its clients are the kernel's for as long as the rules say so, its socket is bound to an interface (a
+            // child that comes here has shown nothing), or its user has enough.
             listener.how = Steered::Closing;
         }
         Ok((self.listeners.insert(listener), true))

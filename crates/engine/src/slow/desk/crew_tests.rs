@@ -562,6 +562,7 @@ fn a_refusal_of_one_is_the_answer_and_one_that_ends_holds_nobody_up() {
             backlog: 10,
             credit: 4,
             enough: false,
+            confined: false,
         };
         let told = Told::Explained {
             listeners: vec![listening(80), listening(81 + worker as u16)],

@@ -16,6 +16,10 @@ const PASSED: &str = "passed to a program that has not taken it";
 const ENOUGH: &str = "new connections are left to the kernel: its user has as many as its share of \
                       limits.connections";
 
+/// And whose socket is bound to an interface since.
+const CONFINED: &str = "new connections are left to the kernel: its socket is bound to an interface by now, and here \
+                        it would get those that come by any";
+
 impl Desk {
     /// What became of a process's sockets: what the engine has of it (with the descriptors that the
     /// process has told), then what the process reported as left to the kernel.
@@ -60,6 +64,9 @@ impl Desk {
             };
             if listening.enough {
                 explanation.reason = ENOUGH.to_owned();
+            }
+            if listening.confined {
+                explanation.reason = CONFINED.to_owned();
             }
             if let Some(why) = self.refused_by_netfilter(listening.local) {
                 explanation.reason = why;

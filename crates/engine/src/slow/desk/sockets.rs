@@ -230,8 +230,25 @@ impl Desk {
         };
         let confined: BTreeSet<u64> = proofs.filter(is_confined).collect();
         if confined != self.followed.confined {
+            self.tell_of_confined(&confined);
             self.followed.confined.clone_from(&confined);
             self.order_all(|| Order::Confined(confined.clone()));
+        }
+    }
+
+    /// Says whose new connections are the kernel's since, or not any more.
+    fn tell_of_confined(&self, now: &BTreeSet<u64>) {
+        let Followed {
+            proofs, confined, ..
+        } = &self.followed;
+        for port in now.difference(confined).filter_map(|it| proofs.get(it)) {
+            tracing::warn!(
+                port,
+                "a listening socket was bound to an interface: new connections to it are the kernel's"
+            );
+        }
+        for port in confined.difference(now).filter_map(|it| proofs.get(it)) {
+            tracing::info!(port, "a listening socket is bound to no interface any more");
         }
     }
 

@@ -50,6 +50,7 @@ fn add_listener(all: &mut Vec<Listening>, more: Listening) {
             known.backlog = known.backlog.max(more.backlog);
             known.credit = known.credit.saturating_add(more.credit);
             known.enough |= more.enough;
+            known.confined |= more.confined;
         }
         None if full => {}
         None => all.push(more),

@@ -499,6 +499,7 @@ fn explanations_of_a_long_policy_are_one_answer() {
         backlog: 10,
         credit: 4,
         enough: false,
+        confined: false,
     };
     let listeners: Vec<_> = (80..104).map(listens).collect();
     for listening in &listeners {
