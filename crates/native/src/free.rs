@@ -6,14 +6,8 @@
 use std::time::Instant;
 
 use crate::event::{Event, Handle, Kind};
-use crate::memory::{Memory, Watch};
+use crate::memory::{Memory, Wanted};
 use crate::queue::Queue;
-
-/// Memory that is not free yet, and the cookie that is told then.
-pub(crate) struct Wanted {
-    watch: Watch,
-    cookie: u64,
-}
 
 fn free(cookie: u64) -> Event {
     Event {

@@ -39,6 +39,12 @@ impl Watch {
     }
 }
 
+/// Memory that is not free yet, and the cookie that is told then.
+pub(crate) struct Wanted {
+    pub(crate) watch: Watch,
+    pub(crate) cookie: u64,
+}
+
 impl Context {
     /// Registers `len` bytes of new memory, from which connections send without a copy: the engine's
     /// if there is one, otherwise the program's own.

@@ -65,7 +65,7 @@ fn at_the_engine() -> (FakeEngine, Context, Queue, Handle, ConnRef) {
 }
 
 fn is_refused(memory: Memory) -> Memory {
-    let (memory, errno) = memory.unregister().err().expect("it is in use");
+    let (memory, errno) = memory.unregister().expect_err("it is in use");
     assert_eq!(errno, Errno::BUSY);
     memory
 }
