@@ -398,11 +398,11 @@ void *ob_memory_data(const ob_memory *memory);
 size_t ob_memory_len(const ob_memory *memory);
 
 /* Tells when registered memory is free: by OB_FREE, once and in this queue, when nothing names it any more, be it in
- * this queue or in another: every send from it has come back, and what the engine reads there the peer has acknowledged; no buffer of
- * it is posted, nor is one of a connection that was closed still the engine's. Then ob_unregister does not refuse it,
- * or the program writes there anew. It is told at once if that is so already, and otherwise while the queue is
- * waited in or polled, at most 50 ms later than it is so. Until then the memory may be used, and is waited for
- * anew; if it is given back first, OB_FREE tells of that.
+ * this queue or in another: every send from it has come back, and what the engine reads there the peer has
+ * acknowledged; no buffer of it is posted, nor is one of a connection that was closed still the engine's. Then
+ * ob_unregister does not refuse it, or the program writes there anew. It is told at once if that is so already, and
+ * otherwise while the queue is waited in or polled, at most 50 ms later than it is so. Until then the memory may be
+ * used, and is waited for anew; if it is given back first, OB_FREE tells of that.
  * -EINVAL: one of them is NULL.
  * Threads: any, one at a time in a queue (-EBUSY). */
 int ob_tell_when_free(ob_queue *queue, const ob_memory *memory, uint64_t cookie);
@@ -523,6 +523,8 @@ int ob_release(ob_queue *queue, uint64_t view);
  * While a buffer waits for bytes nothing is received otherwise. A closed connection's buffers do not come
  * back by OB_FILLED; ob_tell_when_free tells when their memory is free. To use it before, end the connection by
  * ob_shutdown, and close it when OB_FILLED has come. To a connection that is over what is left comes, and OB_FILLED.
+ * SHUT_RD alone gives back what the library fills; what the engine fills it may still write to, so that this comes
+ * back when the peer has ended, too.
  * -EINVAL: it is not all inside the memory, or has no bytes. -EBUSY: a view is not released. -ENOBUFS: the connection
  * has 64, or 64 of each kind, those that the engine fills and those that the library does. -ENOTCONN: it is still being
  * opened.

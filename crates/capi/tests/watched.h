@@ -18,6 +18,24 @@ struct set {
     int epoll;
 };
 
+/* An empty one: a queue of a context, or (NULL) by epoll. */
+static inline struct set new_set(const ob_context *context)
+{
+    struct set set = { NULL, -1 };
+    if (context)
+        EXPECT(0, ob_queue_new(context, &set.queue));
+    else
+        set.epoll = epoll_create1(EPOLL_CLOEXEC);
+    return set;
+}
+
+static inline void free_set(const struct set *set)
+{
+    ob_queue_free(set->queue);
+    if (!set->queue)
+        close(set->epoll);
+}
+
 static inline long watches(const struct set *set, int fd, uint32_t bits, uint64_t *out)
 {
     struct epoll_event wanted = { .events = bits };

@@ -278,12 +278,7 @@ impl Queue {
     pub fn shutdown(&mut self, handle: Handle, how: Shutdown) -> Result<(), Errno> {
         let connection = self.open_connection(handle)?;
         let done = connection.stream.shutdown(how);
-        done.map_err(|errno| connection.refuse(errno))?;
-        if how != Shutdown::Write {
-            // Posted buffers come back, and of those that the library fills nobody tells.
-            self.tell_placed(handle);
-        }
-        Ok(())
+        done.map_err(|errno| connection.refuse(errno))
     }
 
     /// Sets an option of a connection, or of a listener for what it accepts from then on.

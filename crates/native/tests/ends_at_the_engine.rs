@@ -330,7 +330,7 @@ fn what_is_posted_when_all_has_ended_comes_back_empty() {
     );
 }
 
-/// Memory that is not the engine's is filled here, and the engine says nothing of an end that is this program's own.
+/// Memory that is not the engine's is filled here: nobody else writes to it.
 #[test]
 fn what_the_library_fills_comes_back_when_the_program_reads_no_more() {
     for how in [Shutdown::Read, Shutdown::Both] {
