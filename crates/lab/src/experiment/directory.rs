@@ -95,7 +95,7 @@ pub struct Record {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Measured(Record),
+    Measured(Box<Record>),
     Ended(End),
     Changed(String),
 }
@@ -184,7 +184,7 @@ impl Directory {
             let line =
                 serde_json::from_str(line).with_context(|| format!("{ROUNDS} in {shown}"))?;
             match line {
-                Line::Measured(record) => records.push(record),
+                Line::Measured(record) => records.push(*record),
                 Line::Ended(how) => end = Some(how),
                 Line::Changed(what) => changes.push(what),
             }
@@ -205,10 +205,10 @@ impl Directory {
     /// # Errors
     /// It cannot be written.
     pub fn add(&mut self, record: Record) -> Result<()> {
-        let line = Line::Measured(record);
+        let line = Line::Measured(Box::new(record));
         self.write(&line)?;
         if let Line::Measured(record) = line {
-            self.records.push(record);
+            self.records.push(*record);
         }
         Ok(())
     }
