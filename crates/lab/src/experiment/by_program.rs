@@ -90,8 +90,9 @@ fn by_engine(all: &[(String, Used)]) -> Vec<Part> {
         Part::Heading("The engine's own account".into()),
         Part::Text(
             "Of the time of its workers, of all rounds together, with the wait for last answers: busy in turns that \
-             found something, looking for work, and asleep. Useful is what was busy of the time that it was awake. \
-             Cycles are those of the processor's time stamp counter, as the kernel tells its rate."
+             found something, looking for work, and asleep. That is by the clock: where another has its core \
+             meanwhile, it is in it, and not in its run time above. Useful is what was busy of the time that it was \
+             awake. Cycles are those of the processor's time stamp counter, as the kernel tells its rate."
                 .into(),
         ),
         Part::Table {
