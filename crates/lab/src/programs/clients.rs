@@ -50,8 +50,26 @@ impl Client {
         match differs(&printed, &expected) {
             None => Ok(()),
             // The first of several in a pipeline may have failed.
-            Some(at) => bail!("wrong bytes after {at} ({complaint})"),
+            Some(at) => bail!(
+                "wrong bytes after {at} ({})",
+                came_instead(&printed[at..], &complaint)
+            ),
         }
+    }
+}
+
+/// What is known of what came instead of what had to: what the client complains of, or how it begins, if it is text,
+/// as what a server says of an error is.
+fn came_instead(rest: &[u8], complaint: &str) -> String {
+    const MOST: usize = 120;
+    let text = std::str::from_utf8(rest).unwrap_or_default();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match complaint.is_empty() && !words.is_empty() {
+        true => format!(
+            "`{}`",
+            words.join(" ").chars().take(MOST).collect::<String>()
+        ),
+        false => complaint.to_owned(),
     }
 }
 
@@ -143,7 +161,7 @@ mod tests {
         assert_eq!(once("cp \"$FILE\" own; cat own"), Ok(()));
         assert_eq!(
             once("sed s/was/is/ \"$FILE\""),
-            Err("wrong bytes after 6 ()".into())
+            Err("wrong bytes after 6 (`is`)".into())
         );
         assert_eq!(
             once("head -c 5 \"$FILE\""),

@@ -61,9 +61,20 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Report> {
             continue;
         }
         say(&format!("{} on the kernel", subject.name));
-        let kernel = trial::run(subject, None)?;
+        let mut kernel = trial::run(subject, None)?;
         say(&format!("{} on the engine", subject.name));
         let engine = trial::run(subject, Some(&plan.binary))?;
+        if matches!(engine.reload, Some(Err(_))) && !matches!(kernel.reload, Some(Err(_))) {
+            say(&format!(
+                "{} on the kernel, more reloads, to compare",
+                subject.name
+            ));
+            match trial::reloads_on_kernel(subject) {
+                Ok(check) => kernel.reload = check,
+                // What was tried before stands.
+                Err(error) => say(&format!("{error:#}")),
+            }
+        }
         lines.push(Line {
             name: subject.name,
             kernel,

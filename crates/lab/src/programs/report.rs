@@ -60,7 +60,7 @@ fn row(line: &Line, notes: &mut Vec<String>) -> Vec<String> {
                     line.name,
                     first_line(wrong)
                 ));
-                "**no**".into()
+                both(wrong, check(kernel)).unwrap_or_else(|| "**no**".into())
             }
         });
     }
@@ -89,6 +89,28 @@ fn row(line: &Line, notes: &mut Vec<String>) -> Vec<String> {
         "–".into()
     });
     cells
+}
+
+/// How many times as many as on the kernel may be lost on the engine, and how many more, before it is the engine that
+/// loses clients: a few of some hundreds vary by so much.
+const LIKEWISE: (f64, f64) = (5.0, 2.0);
+
+/// How many clients were lost on the engine and on the kernel, where it is so on both.
+fn both(engine: &str, kernel: Option<&Check>) -> Option<String> {
+    let lost = |text: &str| {
+        let (counts, _) = text.split_once(" lost")?;
+        let (some, all) = counts.split_once(" of ")?;
+        let (some, all): (f64, f64) = (some.parse().ok()?, all.parse().ok()?);
+        Some((counts.to_owned(), some, all))
+    };
+    let (engine, some, all) = lost(engine)?;
+    let (kernel, on_kernel, of_kernel) = lost(kernel?.as_ref().err()?)?;
+    let expected = on_kernel / of_kernel * all;
+    let more = match some > LIKEWISE.0 * expected + LIKEWISE.1 {
+        true => "**no**: ",
+        false => "",
+    };
+    Some(format!("{more}{engine} lost, {kernel} on the kernel"))
 }
 
 /// Where its connections were.
@@ -159,6 +181,35 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Not there: b (`apt-get install b-package`)"));
+    }
+
+    #[test]
+    fn what_the_kernel_loses_too_stands_beside_what_the_engine_does() {
+        let lost = |count: &str| Some(Err(format!("{count} lost: 503")));
+        let line = |engines, kernel| {
+            let (mut on_kernel, mut engine) =
+                (trial(0, Ok("right".into())), trial(10, Ok("right".into())));
+            on_kernel.reload = kernel;
+            engine.reload = lost(engines);
+            Line {
+                name: "a server",
+                kernel: on_kernel,
+                engine,
+            }
+        };
+        let text = Report::new(&[line("2 of 182", lost("10 of 6337"))], &[]).to_string();
+        let row = "| a server | all of 10 | right | all | 2 of 182 lost, 10 of 6337 on the kernel | ends | 1.00 |";
+        assert!(text.contains(row), "{text}");
+        let note = "2 of 182 lost: 503 (the kernel likewise: 10 of 6337 lost: 503)";
+        assert!(text.contains(note), "{text}");
+        let text = Report::new(&[line("180 of 182", lost("10 of 6337"))], &[]).to_string();
+        assert!(
+            text.contains("| **no**: 180 of 182 lost, 10 of 6337 on the kernel |"),
+            "{text}"
+        );
+        let one = Some(Ok("0 of 6337 lost".into()));
+        let text = Report::new(&[line("2 of 182", one)], &[]).to_string();
+        assert!(text.contains("| all | **no** | ends |"), "{text}");
     }
 
     #[test]

@@ -22,6 +22,10 @@ use std::time::{Duration, Instant};
 const TAKING: Duration = Duration::from_secs(10);
 /// Threads of clients under load.
 const LOADERS: usize = 4;
+/// Reloads under load.
+const RELOADS: u32 = 3;
+/// The same on the kernel where the engine's lose clients. What a program loses by itself it loses seldom.
+const RELOADS_TO_COMPARE: u32 = 30;
 /// How long the load goes on without a reload, to count.
 const COUNTING: Duration = Duration::from_secs(2);
 
@@ -56,6 +60,32 @@ pub struct Trial {
 /// # Errors
 /// The network or the engine cannot be made. What goes wrong with the program is in the trial.
 pub fn run(subject: &Subject, binary: Option<&Path>) -> Result<Trial> {
+    staged(subject, binary, |stage| stage.play())
+}
+
+/// What becomes of clients on the kernel while a program reloads, if it can, many times more often than in a trial:
+/// a program that loses some by itself, in a moment of its own, does not do so in each trial.
+///
+/// # Errors
+/// The network cannot be made, or the program does not start.
+pub fn reloads_on_kernel(subject: &Subject) -> Result<Option<Check>> {
+    let Some(reload) = subject.reload else {
+        return Ok(None);
+    };
+    staged(subject, None, |stage| {
+        let mut serving = stage.start(&(subject.command)(stage.place)?)?;
+        let check = stage.reloads(&mut serving, reload, RELOADS_TO_COMPARE);
+        serving.stop()?;
+        Ok(Some(check))
+    })
+}
+
+/// Sets a program up on a stack, for this.
+fn staged<T>(
+    subject: &Subject,
+    binary: Option<&Path>,
+    play: impl FnOnce(&Stage<'_>) -> Result<T>,
+) -> Result<T> {
     let world = World::new()?;
     let (small, large) = (content(SMALL.1), content(LARGE.1));
     let site = world.site(&[(SMALL.0, &small), (LARGE.0, &large)])?;
@@ -85,9 +115,9 @@ pub fn run(subject: &Subject, binary: Option<&Path>) -> Result<Trial> {
         outboard: outboard.as_ref(),
         place: &place,
     };
-    let trial = stage.play();
+    let played = play(&stage);
     drop(engine);
-    trial
+    played
 }
 
 struct Stage<'a> {
@@ -135,7 +165,7 @@ impl Stage<'_> {
         trial.at_once = self.check(|| self.burst());
         trial.rate = self.rate(&mut trial.at_once);
         if let Some(reload) = self.subject.reload {
-            trial.reload = Some(self.reloads(&mut serving, reload));
+            trial.reload = Some(self.reloads(&mut serving, reload, RELOADS));
         }
         let made = self.made()? - before.0;
         trial.connections = (made, self.accepted() - before.1);
@@ -293,10 +323,10 @@ impl Stage<'_> {
         served as f64 / begin.elapsed().as_secs_f64()
     }
 
-    fn reloads(&self, serving: &mut Serving, reload: Reload) -> Check {
+    fn reloads(&self, serving: &mut Serving, reload: Reload, times: u32) -> Check {
         let mut reloaded = Ok(());
         let (served, failed, first) = self.load(|| {
-            for _ in 0..3 {
+            for _ in 0..times {
                 std::thread::sleep(Duration::from_millis(700));
                 if reloaded.is_ok() {
                     reloaded = serving.reload(reload, self.place);
