@@ -9,8 +9,9 @@
  * engine is lost to everybody else.
  *
  * An endpoint can be mixed: connections that the kernel already has there stay the kernel's. It can be
- * shared: new connections are divided, too (steering_shared.h). When the engine leaves an endpoint it is
- * closing: new connections are the kernel's. While the engine does not come back for what it was given,
+ * shared: new connections are divided, too (steering_shared.h). That of a listener takes new connections only
+ * while the kernel has a socket that listens there, which its program closes with it. When the engine leaves an
+ * endpoint it is closing: new connections are the kernel's. While the engine does not come back for what it was given,
  * an endpoint becomes mixed, and new connections are the kernel's.
  *
  * Every frame is counted once, by the reason for what became of it.
@@ -80,6 +81,8 @@ enum action {
 #define FLAG_CLOSING 2
 /* New connections are divided by the share. */
 #define FLAG_SHARED 4
+/* New connections are the kernel's while it has no socket that listens there. */
+#define FLAG_LISTENER 8
 
 /* A local endpoint. IPv4 addresses are in the last four bytes, after ::ffff (RFC 4291, 2.5.5.2). */
 struct endpoint {
@@ -340,7 +343,7 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	struct segment segment = {};
 	union flow_key key = {};
 	__u32 tuple_size;
-	int type, failed, verdict;
+	int type, failed, verdict, state;
 	__u64 generation;
 
 	/* Before the endpoint is looked up: if it goes meanwhile, what is found is not valid. */
@@ -396,9 +399,17 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 		return to_kernel(REASON_STALE);
 	}
 
-	if (treatment->flags & FLAG_MIXED) {
+	/* Of shared ones it was asked above. */
+	if (treatment->flags & FLAG_MIXED ||
+	    (segment.opens && (treatment->flags & (FLAG_LISTENER | FLAG_SHARED)) == FLAG_LISTENER)) {
 		set_ports(&tuple, type, &segment);
-		if (kernel_has(context, &tuple, tuple_size))
+		state = kernel_state(context, &tuple, tuple_size);
+		if (!state && segment.opens && treatment->flags & FLAG_LISTENER) {
+			/* One may listen by the time the kernel looks: what follows is its own, too. */
+			treatment->flags |= FLAG_MIXED;
+			return to_kernel(REASON_CLOSING);
+		}
+		if (treatment->flags & FLAG_MIXED && state && state != BPF_TCP_LISTEN)
 			return to_kernel(REASON_KERNEL_CONNECTION);
 	}
 

@@ -172,6 +172,8 @@ static __always_inline int whose_syn(struct xdp_md *context, const struct treatm
 	state = kernel_state(context, tuple, tuple_size);
 	if (state && state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT)
 		return OWNER_KERNEL;
+	if (!state && treatment->flags & FLAG_LISTENER)
+		return OWNER_KERNEL;
 	return by_share(key, treatment->share);
 }
 

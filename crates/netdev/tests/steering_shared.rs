@@ -25,6 +25,7 @@ const OURS6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 /// The engine has this share of port 80 of both addresses.
 fn bench(share: u32) -> Bench {
     let mut bench = Bench::of(&[OURS.into(), OURS6.into()]);
+    bench.listen();
     set(&mut bench, share);
     bench
 }

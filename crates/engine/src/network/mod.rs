@@ -41,7 +41,10 @@ pub struct Shared {
 /// How the segments to a port are divided between engine and kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Steered {
-    /// All to the engine.
+    /// All to the engine: the port is leased.
+    Leased,
+    /// All to the engine. This and the next two are a listener's: new connections come while the kernel's socket
+    /// listens, too.
     Engine,
     /// Connections that the kernel has stay the kernel's; everything else goes to the engine.
     Mixed,

@@ -230,7 +230,7 @@ impl<S: Steer> KernelNetwork<S> {
             };
             let (address, port) = (step.address, step.port);
             let done = match step.come {
-                true => self.steer(address, port, Steered::Engine),
+                true => self.steer(address, port, Steered::Leased),
                 false => self.steering.unsteer(address, port),
             };
             if let Err(error) = done {
@@ -245,7 +245,7 @@ impl<S: Steer> KernelNetwork<S> {
             return Err(Errno::ADDRNOTAVAIL);
         }
         for address in addresses {
-            self.steer(address, port, Steered::Engine)
+            self.steer(address, port, Steered::Leased)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOBUFS))?;
         }
         Ok(())

@@ -73,9 +73,10 @@ impl SteeringTable {
 fn agreed(wants: &[(WorkerId, Steered)]) -> Option<Steered> {
     let rank = |how: &Steered| match how {
         Steered::Closing => 0,
-        Steered::Engine => 1,
-        Steered::Mixed => 2,
-        Steered::Shared(_) => 3,
+        Steered::Leased => 1,
+        Steered::Engine => 2,
+        Steered::Mixed => 3,
+        Steered::Shared(_) => 4,
     };
     wants.iter().map(|(_, how)| *how).max_by_key(rank)
 }
@@ -89,7 +90,8 @@ impl Table {
             return self.each_that_has_it(endpoint, |steering| steering.remove_port(endpoint));
         };
         let share = match how {
-            Steered::Engine => Share::All,
+            Steered::Leased => Share::All,
+            Steered::Engine => Share::Listener,
             Steered::Mixed => Share::Mixed,
             Steered::Shared(Shared { share, slot }) => Share::Shared { share, slot },
             Steered::Closing => Share::Closing,
@@ -307,11 +309,12 @@ mod tests {
                 .collect();
             agreed(&wants)
         };
-        use Steered::{Closing, Engine, Mixed};
+        use Steered::{Closing, Engine, Leased, Mixed};
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[Closing, Closing]), Some(Closing));
         // One that ends its listener ends nobody else's.
         assert_eq!(of(&[Closing, Engine]), Some(Engine));
+        assert_eq!(of(&[Engine, Leased]), Some(Engine));
         assert_eq!(of(&[Engine, Mixed]), Some(Mixed));
         assert_eq!(of(&[Mixed, shared]), Some(shared));
     }

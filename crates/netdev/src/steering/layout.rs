@@ -116,10 +116,14 @@ pub enum Action {
 pub enum Share {
     /// Every segment.
     All,
-    /// Every segment but those of connections that the kernel has there: established, half open,
-    /// closing or in TIME-WAIT. (Not those that the kernel would only recognise by a SYN cookie.)
+    /// Every segment, for a listener: new connections are the kernel's while no socket of its listens there, so
+    /// that a listener ends for them in the moment in which its program closes it.
+    Listener,
+    /// As [`Listener`](Self::Listener), but for the segments of connections that the kernel has there:
+    /// established, half open, closing or in TIME-WAIT. (Not those that the kernel would only recognise by a SYN
+    /// cookie.)
     Mixed,
-    /// New connections are divided by a keyed hash of their 4-tuples. A connection stays whose it is, also
+    /// As [`Mixed`](Self::Mixed), and new connections are divided by a keyed hash of their 4-tuples. A connection stays whose it is, also
     /// when the share changes, and a SYN that is sent again goes where the first went.
     Shared {
         /// So many of [`SHARE_ALL`] are the engine's; more than all are all.
@@ -152,13 +156,15 @@ impl Treatment {
     const MIXED: u8 = 1;
     const CLOSING: u8 = 2;
     const SHARED: u8 = 4;
+    const LISTENER: u8 = 8;
 
     /// Of an endpoint that has this epoch, if it is [shared](Share::Shared).
     pub(super) const fn new(action: Action, share: Share, epoch: u32) -> Self {
         let (flags, share, slot) = match share {
             Share::All => (0, 0, 0),
-            Share::Mixed => (Self::MIXED, 0, 0),
-            Share::Shared { share, slot } => (Self::SHARED, share, slot),
+            Share::Listener => (Self::LISTENER, 0, 0),
+            Share::Mixed => (Self::LISTENER | Self::MIXED, 0, 0),
+            Share::Shared { share, slot } => (Self::LISTENER | Self::SHARED, share, slot),
             Share::Closing => (Self::MIXED | Self::CLOSING, 0, 0),
         };
         Self {
@@ -284,7 +290,8 @@ reasons! {
     NotSteered = "kernel_not_steered",
     /// To the kernel: it has a connection with this 4-tuple, on a mixed endpoint.
     KernelConnection = "kernel_connection",
-    /// To the kernel: a new connection, on a closing endpoint.
+    /// To the kernel: a new connection, on a closing endpoint, or on that of a listener where no socket of the
+    /// kernel's listens.
     Closing = "kernel_new_connection",
     /// To the kernel: a new connection, on a queue that has no socket.
     NoReceiver = "kernel_no_receiver",

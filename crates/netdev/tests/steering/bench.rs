@@ -1,6 +1,6 @@
 //! The steering program in the kernel's test run, with a receiver on queue 0.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use netdev::steering::{Endpoint, Reason, Share, Steering, Verdict};
@@ -25,6 +25,8 @@ pub fn unbound_socket() -> OwnedFd {
 pub struct Bench {
     pub steering: Steering,
     _socket: OwnedFd,
+    /// The kernel's socket, where one listens.
+    listener: Option<OwnedFd>,
 }
 
 impl Bench {
@@ -52,6 +54,22 @@ impl Bench {
         Self {
             steering,
             _socket: socket,
+            listener: None,
+        }
+    }
+
+    /// A socket of the kernel's listens on [`PORT`] of all addresses, beside those of other tests.
+    #[allow(dead_code, reason = "not every test binary shares endpoints")]
+    pub fn listen(&mut self) {
+        use rustix::net::{AddressFamily, SocketType, sockopt};
+        let socket = rustix::net::socket(AddressFamily::INET6, SocketType::STREAM, None);
+        let socket = socket.expect("socket");
+        sockopt::set_socket_reuseport(&socket, true).expect("reuseport");
+        sockopt::set_ipv6_v6only(&socket, false).expect("both");
+        // Where another program has the port, that one listens.
+        let bound = rustix::net::bind(&socket, &SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)));
+        if bound.and_then(|()| rustix::net::listen(&socket, 1)).is_ok() {
+            self.listener = Some(socket);
         }
     }
 
