@@ -1,6 +1,6 @@
 //! Registered memory.
 
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU8, Ordering, fence};
 use std::sync::{Arc, Weak};
 
 use host::{Errno, Registered, RegisteredWatch};
@@ -32,10 +32,13 @@ pub(crate) enum Watch {
 impl Watch {
     /// Whether nothing names it any more, or it was given back.
     pub(crate) fn is_free(&self) -> bool {
-        match self {
+        let is_free = match self {
             Watch::Engine(watch) => watch.is_free(),
             Watch::Own(area) => area.strong_count() <= 1,
-        }
+        };
+        // A count alone orders nothing: who gave it up in another thread may have written there before.
+        fence(Ordering::Acquire);
+        is_free
     }
 }
 

@@ -208,13 +208,14 @@ impl Queue {
         let of_engine = pieces.iter().filter_map(Piece::at_engine);
         let at_engine = matches!(self.connection(handle)?.stream, Stream::Engine(_))
             && of_engine.clone().count() == pieces.len();
-        // What the engine reads where it is the socket holds. The rest has been copied; but memory is under way on
-        // either side, whoever made it, until its sends have come back.
+        // What the engine reads where it is the socket holds, until it is acknowledged; the rest has been copied. But
+        // memory is under way on either side, whoever made it, until the program has been told of its sends: who
+        // hears that it is free gives away what a cookie still points to.
         let held = match back {
-            Back::Acknowledged(_) | Back::Left(_) if !at_engine => {
+            Back::Never => Vec::new(),
+            Back::Acknowledged(_) | Back::Left(_) => {
                 pieces.iter().map(|piece| piece.memory.share()).collect()
             }
-            _ => Vec::new(),
         };
         let len = pieces.iter().map(|piece| piece.len).sum();
         self.transfer(handle, len, back, held, |stream| {

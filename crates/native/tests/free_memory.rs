@@ -133,6 +133,25 @@ fn a_program_is_told_when_what_has_left_the_engine_is_acknowledged() {
 }
 
 #[test]
+fn memory_is_not_free_before_its_sends_have_come_back() {
+    let (engine, context, mut queue, handle, conn) = at_the_engine();
+    let memory = context.register(100).unwrap();
+    let sent = queue.send_registered(handle, &memory, 0, 100, false, Some(2));
+    assert_eq!(sent, Ok(100));
+    engine.host(|host| {
+        host.submissions();
+        host.acknowledge(conn, 100);
+    });
+    // The socket has heard of it by this, and the program has not.
+    assert_eq!(queue.send(handle, b"more", false), Ok(4));
+    let memory = is_refused(memory);
+    queue.tell_when_free(&memory, 3);
+    assert_eq!(next(&mut queue).kind, Kind::Sent);
+    assert_eq!(until(&mut queue, Kind::Free).cookie, 3);
+    assert!(memory.unregister().is_ok());
+}
+
+#[test]
 fn memory_that_is_used_again_is_waited_for_again_and_what_is_given_back_is_told_of() {
     let (engine, context, mut queue, handle, conn) = at_the_engine();
     let mut other = context.queue().unwrap();
