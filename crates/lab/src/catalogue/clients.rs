@@ -1,7 +1,7 @@
 //! Whether `outboard load`, which makes its own packets, offers and counts what httperf does: the same connections at
 //! the same rate, to the same nginx on the kernel.
 
-use super::bed::{Bed, CLIENT_CORE, ROLES, STACKS, write_file};
+use super::bed::{Bed, CLIENT_CORE, ROLES, SERVER_CORE, STACKS, write_file};
 use super::httperf::{self, Asked};
 use super::prime::prime;
 use super::{Entry, Extent, Setup};
@@ -189,7 +189,10 @@ impl Bench for Clients {
             .with(ERRORS, 100.0 * (due - found.replies).max(0.0) / due)
             .with(TIME, found.time_ms)
             .with(SERVER, each(cost.server()))
-            .by(found.client))
+            .by(Client {
+                server_busy: cost.spent.share_of_core(SERVER_CORE),
+                ..found.client
+            }))
     }
 }
 

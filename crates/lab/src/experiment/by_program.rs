@@ -92,7 +92,9 @@ fn by_engine(all: &[(String, Used)]) -> Vec<Part> {
             "Of the time of its workers, of all rounds together, with the wait for last answers: busy in turns that \
              found something, looking for work, and asleep. That is by the clock: where another has its core \
              meanwhile, it is in it, and not in its run time above. Useful is what was busy of the time that it was \
-             awake. Cycles are those of the processor's time stamp counter, as the kernel tells its rate."
+             awake. Cycles are that time at the rate of its core, as the kernel tells it when the measurement is over: on a \
+             virtual machine that of the time stamp counter, elsewhere the frequency of that moment. Where a measurement \
+             has several parts, as much as it can and then a rate, all of them are in it."
                 .into(),
         ),
         Part::Table {
