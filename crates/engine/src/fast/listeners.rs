@@ -9,6 +9,7 @@ use tcp::{ConnId, Instant, ListenerId};
 
 use crate::exchange::WorkerId;
 use crate::fast::connections::SessionId;
+use crate::netfilter::Policy;
 use crate::netfilter::policy::IsV6;
 use crate::network::{Shared, Steered};
 use crate::slow::control::Chosen;
@@ -179,6 +180,11 @@ impl Listener {
         if !self.proofs.contains(&cookie) {
             self.proofs.push(cookie);
         }
+    }
+
+    /// Whether new connections are the engine's, by these rules and as none of its sockets is confined.
+    pub fn is_admitted(&self, rules: &Policy, confined: &BTreeSet<u64>) -> bool {
+        rules.admits_listener(self.local) && !self.is_confined(confined)
     }
 
     /// Whether one of its sockets is bound to an interface by now: to whom that belongs what comes by another the

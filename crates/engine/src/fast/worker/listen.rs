@@ -159,9 +159,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             listener.backlog = listener.backlog.max(backlog);
             let (number, id, backlog) = (listener.number, listener.id, listener.backlog);
             let enough = self.sharing.users.is_beyond(listener.uid);
-            let confined = listener.is_confined(&self.confined);
-            let admitted = self.netfilter.admits_listener(local) && !confined && !enough;
-            if listener.how == Steered::Closing && admitted {
+            let admitted = listener.is_admitted(&self.netfilter, &self.confined);
+            if listener.how == Steered::Closing && admitted && !enough {
                 // Its first socket had stopped listening.
                 self.mix(number);
             }
@@ -202,8 +201,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         listener.prove(cookie);
         listener.chosen = chosen;
         listener.family_left = self.netfilter.leaves(local);
-        let confined = listener.is_confined(&self.confined);
-        let admitted = self.netfilter.admits_listener(local) && !confined;
+        let admitted = listener.is_admitted(&self.netfilter, &self.confined);
         if !admitted || self.sharing.users.is_beyond(uid) {
             // Its clients are the kernel's for as long as the rules say so, its socket is bound to an interface (a
             // child that comes here has shown nothing), or its user has enough.

@@ -38,8 +38,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut changed = Vec::new();
         for listener in self.listeners.iter_mut() {
             let admitted = self.config.access.admits_listener(listener.local.port())
-                && self.netfilter.admits_listener(listener.local)
-                && !listener.is_confined(&self.confined)
+                && listener.is_admitted(&self.netfilter, &self.confined)
                 && !self.sharing.users.is_beyond(listener.uid);
             let waits = listener.proofs.is_empty() || listener.left.is_some();
             let left = self.netfilter.leaves(listener.local);
