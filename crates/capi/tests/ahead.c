@@ -68,7 +68,7 @@ int main(int count, char **words)
     size_t sent = 0;
     int mode;
     EXPECT(6, count);
-    mode = !strcmp(words[2], "engine") ? OB_ENGINE : !strcmp(words[2], "kernel") ? OB_KERNEL : OB_ANY;
+    mode = mode_of(words[2]);
     read_place(&address, words[3], words[4]);
     EXPECT(0, ob_attach(&context, NULL, "ahead", mode));
     EXPECT(0, ob_queue_new(context, &queue));

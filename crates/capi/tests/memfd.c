@@ -158,7 +158,7 @@ int main(int count, char **words)
     int fd, mode, offloaded;
     if (count != 6)
         return 2;
-    mode = !strcmp(words[2], "engine") ? OB_ENGINE : !strcmp(words[2], "kernel") ? OB_KERNEL : OB_ANY;
+    mode = mode_of(words[2]);
     offloaded = words[5][0] == '1';
     read_place(&address, words[3], words[4]);
     EXPECT(0, ob_attach(&context, NULL, "memfd", mode));

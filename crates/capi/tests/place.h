@@ -1,8 +1,9 @@
-/* Addresses of either family. */
+/* Addresses of either family, and how to attach. */
 #ifndef PLACE_H
 #define PLACE_H
 
 #include "expect.h"
+#include "outboard.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -38,6 +39,12 @@ static inline int is_same_host(const place *one, const place *other)
     return one->any.sa_family == AF_INET
                ? one->v4.sin_addr.s_addr == other->v4.sin_addr.s_addr
                : !memcmp(&one->v6.sin6_addr, &other->v6.sin6_addr, sizeof one->v6.sin6_addr);
+}
+
+/* How a test is told to attach. */
+static inline int mode_of(const char *word)
+{
+    return !strcmp(word, "engine") ? OB_ENGINE : !strcmp(word, "kernel") ? OB_KERNEL : OB_ANY;
 }
 
 static inline void read_place(place *at, const char *text, const char *port)

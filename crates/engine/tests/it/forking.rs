@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::many::{AT_ONCE, busy_with, slow};
-use crate::world::{ENGINE, Host, PEER, World};
-use queue_pair::control::{Channel, Fds, Reply, Request};
+use crate::world::{ENGINE, Host, PEER, World, attach_request};
+use queue_pair::control::{Channel, Fds, Reply, Request, VERSION};
 use queue_pair::{Completion, ConnRef, ConnectBlock, Submission};
 use rustix::fd::OwnedFd;
+use tcp::ConnId;
 
 /// One go when it begins, and two in each of some turns.
 const MANY: u32 = 4 * AT_ONCE + 10;
@@ -62,12 +63,7 @@ fn attend_some(world: &mut World) {
 /// A child asks to attach, and the engine has begun with that.
 fn begin_to_attach(world: &mut World, token: u64) -> Channel {
     let mut channel = world.dial();
-    let attach = Request::Attach {
-        version: queue_pair::control::VERSION,
-        oldest: None,
-        program: "child".to_owned(),
-        fork_token: Some(token),
-    };
+    let attach = attach_request(VERSION, Some(token));
     channel.send(&attach, Fds::new()).expect("sent");
     let before = world.worker.sessions();
     attend_some(world);
@@ -223,6 +219,12 @@ fn what_cannot_be_opened_while_a_child_attaches_it_is_told() {
     assert_eq!(failed(&mut child), told);
 }
 
+/// Of how many the peers have heard that they are closed.
+fn closed(world: &World, all: &[(ConnRef, ConnId)]) -> usize {
+    let closed = |(_, peer): &&(_, ConnId)| world.peer.conns[peer].update.peer_closed;
+    all.iter().filter(closed).count()
+}
+
 #[test]
 fn what_is_closed_while_a_child_is_forgotten_is_closed() {
     static TIME: AtomicU64 = AtomicU64::new(0);
@@ -236,12 +238,9 @@ fn what_is_closed_while_a_child_is_forgotten_is_closed() {
     }
     world.worker.turn(world.now);
     world.peer.turn(world.now);
-    let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;
-    let now = all.iter().filter(|it| closed(it)).count();
-    assert!(now < all.len(), "the child has some yet");
+    assert!(closed(&world, &all) < all.len(), "the child has some yet");
     world.pass(Duration::from_millis(100));
-    let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;
-    assert!(all.iter().all(closed));
+    assert_eq!(closed(&world, &all), all.len());
 }
 
 #[test]
@@ -256,8 +255,7 @@ fn a_parent_that_ends_while_it_forks_leaves_nothing_behind() {
     drop(parent);
     world.attend();
     world.pass(Duration::from_millis(100));
-    let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;
-    assert!(all.iter().all(closed));
+    assert_eq!(closed(&world, &all), all.len());
     assert_eq!(world.worker.sessions(), 0);
 }
 
@@ -277,8 +275,7 @@ fn a_child_that_ends_while_it_attaches_leaves_all_to_its_parent() {
         parent.close_at(*conn, 1);
     }
     world.pass(Duration::from_millis(100));
-    let closed = |(_, peer): &(_, _)| world.peer.conns[peer].update.peer_closed;
-    assert!(all.iter().all(closed), "nobody else has them");
+    assert_eq!(closed(&world, &all), all.len(), "nobody else has them");
 }
 
 /// Of connections with much that is unread each may take as long as a hundred without.

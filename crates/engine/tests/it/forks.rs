@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::world::{Host, World};
-use queue_pair::control::{Farewell, Fds, Reply, Request};
+use crate::world::{Host, World, attach_request};
+use queue_pair::control::{Farewell, Fds, Reply, Request, VERSION};
 use queue_pair::{Completion, ConnRef, Submission, position};
 use rustix::fd::OwnedFd;
 
@@ -621,12 +621,7 @@ fn a_child_that_is_refused_holds_nothing() {
     let (mut parent, conn, peer) = world.connected();
     let (token, _lifeline) = fork(&mut world, &mut parent);
     let mut channel = world.dial();
-    let request = Request::Attach {
-        version: queue_pair::control::VERSION,
-        oldest: None,
-        program: "child".to_owned(),
-        fork_token: Some(token),
-    };
+    let request = attach_request(VERSION, Some(token));
     let (reply, _) = world.ask(&mut channel, &request, Fds::new());
     assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
     parent.close_at(conn, 1);

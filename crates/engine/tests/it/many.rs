@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::world::{Host, World};
+use crate::world::{Host, World, attach_request};
 use engine::clock::Clock;
-use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::control::{Fds, Reply, Request, VERSION};
 use queue_pair::{Completion, ConnRef, Submission};
 
 const MANY: u32 = 1_000;
@@ -245,12 +245,7 @@ fn a_fork_with_many_connections_takes_many_turns() {
     let _lifeline = fds.pop().expect("a lifeline");
     // And so does it to attach.
     let channel = world.dial();
-    let attach = Request::Attach {
-        version: queue_pair::control::VERSION,
-        oldest: None,
-        program: "child".to_owned(),
-        fork_token: Some(token),
-    };
+    let attach = attach_request(VERSION, Some(token));
     let memory = parent.memory.try_clone().expect("descriptors");
     let mut child = Host::of(channel, memory, Vec::new());
     let third = (&mut other, its, peers);

@@ -326,6 +326,16 @@ pub struct World {
     pub kernel: Kernel,
 }
 
+/// What a process that speaks this version alone asks to attach; the token is that of a fork.
+pub fn attach_request(version: u32, fork_token: Option<u64>) -> Request {
+    Request::Attach {
+        version,
+        oldest: None,
+        program: "test".to_owned(),
+        fork_token,
+    }
+}
+
 impl World {
     /// With the engine's defaults, but less memory.
     pub fn new() -> Self {
@@ -570,12 +580,7 @@ impl World {
     }
 
     fn attach_by(&mut self, mut channel: Channel, version: u32, fork_token: Option<u64>) -> Host {
-        let request = Request::Attach {
-            version,
-            oldest: None,
-            program: "test".to_owned(),
-            fork_token,
-        };
+        let request = attach_request(version, fork_token);
         let (reply, fds) = self.ask(&mut channel, &request, Fds::new());
         assert!(matches!(reply, Reply::Attached { .. }), "{reply:?}");
         self.host(channel, fds)
