@@ -139,10 +139,7 @@ impl Memory {
     /// was copied, so that sends that do not come back do not count.
     /// [`Queue::tell_when_free`](crate::Queue::tell_when_free) tells when that is over.
     pub fn is_under_way(&self) -> bool {
-        match &self.place {
-            Place::Engine(registered) => registered.is_under_way(),
-            Place::Own(area) => Arc::strong_count(area) > 1,
-        }
+        !self.watch().is_free()
     }
 
     /// The same memory once more, for whoever uses it: until that is dropped it is not given back.

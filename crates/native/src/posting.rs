@@ -23,7 +23,8 @@ impl Queue {
     ///
     /// # Errors
     /// `EBADF`: there is no such connection. `EINVAL`: it is not all inside the memory, or has no bytes.
-    /// `EBUSY`: a view is not released. `ENOBUFS`: 64 are posted, or as many as the engine fills and 64 besides. `ENOTCONN`: it is still being opened.
+    /// `EBUSY`: a view is not released. `ENOBUFS`: 64 are posted, or as many as the engine fills and 64 besides.
+    /// `ENOTCONN`: it is still being opened.
     pub fn post(
         &mut self,
         handle: Handle,

@@ -28,7 +28,7 @@ pub(crate) struct Send {
     pub(crate) end: u64,
     pub(crate) cookie: u64,
     pub(crate) bytes: u64,
-    /// The registered memory that it names, unless the engine reads it there: then the socket has it.
+    /// The registered memory that it names.
     pub(crate) _memory: Vec<Memory>,
 }
 

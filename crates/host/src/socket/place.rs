@@ -196,8 +196,7 @@ impl Registered {
 
     /// Whether a send that names it is not acknowledged yet, or a buffer of it is posted.
     pub fn is_under_way(&self) -> bool {
-        let run = self.held.run.as_ref();
-        run.is_some_and(|run| Arc::strong_count(run) > 1)
+        !self.watch().is_free()
     }
 
     /// What says later whether that is over.

@@ -45,8 +45,7 @@ impl Cost {
 
     /// As [`sample`](Self::sample), of an open loop that came to this.
     pub fn sample_of(&self, outcome: &Outcome) -> Sample {
-        let sample = Sample::default().by(self.limits_of(outcome));
-        sample.using(&self.used())
+        self.sample_by(self.limits_of(outcome))
     }
 
     /// As [`limits`](Self::limits), with what the client offered of what it should.
@@ -67,8 +66,11 @@ impl Cost {
 
     /// A sample without values, with all that is known of the cost: `measured` as for [`limits`](Self::limits).
     pub fn sample(&self, measured: Duration) -> Sample {
-        let sample = Sample::default().by(self.limits(measured));
-        sample.using(&self.used())
+        self.sample_by(self.limits(measured))
+    }
+
+    fn sample_by(&self, client: Client) -> Sample {
+        Sample::default().by(client).using(&self.used())
     }
 
     /// CPU time of the server.
