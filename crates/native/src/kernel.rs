@@ -64,6 +64,28 @@ pub(crate) fn can_bind(local: SocketAddr) -> Result<(), Errno> {
     })
 }
 
+/// The first port that anybody may bind to.
+const UNPRIVILEGED: u16 = 1024;
+
+/// A socket that has a port which not everybody may have, if `local` names such a one: with it the program shows
+/// that it may.
+///
+/// # Errors
+/// As of bind(2).
+pub(crate) fn right_to(local: SocketAddr) -> Result<Option<Arc<OwnedFd>>, Errno> {
+    if !(1..UNPRIVILEGED).contains(&local.port()) {
+        return Ok(None);
+    }
+    let family = match local {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &local)?;
+    Ok(Some(Arc::new(socket)))
+}
+
 /// A connection of the kernel's, non-blocking.
 pub(crate) struct Stream {
     fd: OwnedFd,

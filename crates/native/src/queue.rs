@@ -195,7 +195,11 @@ impl Queue {
         local.map_or(Ok(()), kernel::can_bind)?;
         let opened = match self.context.mode {
             Mode::Kernel => Err(ConnectError::KernelsJob(CHOSEN)),
-            Mode::Any | Mode::Engine => self.context.session.connect(remote, options),
+            Mode::Any | Mode::Engine => {
+                // It is closed before the kernel connects instead.
+                options.bound = local.map_or(Ok(None), kernel::right_to)?;
+                self.context.session.connect(remote, options)
+            }
         };
         let stream = match opened {
             Ok(socket) => Stream::Engine(socket),
