@@ -35,6 +35,43 @@ pub struct Hook {
     pub programs: Vec<u32>,
 }
 
+impl Hook {
+    /// Hooks, as they travel between processes of one program.
+    pub fn encode(hooks: &[Self]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for hook in hooks {
+            let number = HOOKS.iter().position(|(_, name)| *name == hook.name);
+            bytes.push(number.unwrap_or_default() as u8);
+            // There are no more than NAMED.
+            bytes.push(hook.programs.len() as u8);
+            let programs = hook.programs.iter();
+            bytes.extend(programs.flat_map(|program| program.to_ne_bytes()));
+        }
+        bytes
+    }
+
+    /// The same, read; what is no hook ends it.
+    pub fn decode(mut bytes: &[u8]) -> Vec<Self> {
+        let mut hooks = Vec::new();
+        while let Some(([number, count], rest)) = bytes.split_first_chunk() {
+            let name = HOOKS.get(usize::from(*number)).map(|(_, name)| *name);
+            let programs = rest.split_at_checked(4 * usize::from(*count));
+            let (Some(name), Some((programs, rest))) = (name, programs) else {
+                break;
+            };
+            let programs = programs.chunks_exact(4);
+            let programs =
+                programs.filter_map(|four| Some(u32::from_ne_bytes(four.try_into().ok()?)));
+            hooks.push(Self {
+                name,
+                programs: programs.collect(),
+            });
+            bytes = rest;
+        }
+        hooks
+    }
+}
+
 impl fmt::Display for Hook {
     /// "egress (BPF program 12)".
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,6 +157,21 @@ fn programs(cgroup: impl AsFd, kind: u32) -> io::Result<Option<Vec<u32>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hooks_are_read_as_they_were_written() {
+        let hook = |number: usize, programs: &[u32]| Hook {
+            name: HOOKS[number].1,
+            programs: programs.to_vec(),
+        };
+        let hooks = vec![hook(0, &[1, u32::MAX]), hook(4, &[]), hook(10, &[7; NAMED])];
+        let bytes = Hook::encode(&hooks);
+        assert_eq!(Hook::decode(&bytes), hooks);
+        for len in 0..bytes.len() {
+            assert!(Hook::decode(&bytes[..len]).len() < 3, "{len}");
+        }
+        assert!(Hook::decode(&[HOOKS.len() as u8, 0]).is_empty());
+    }
 
     #[test]
     fn a_hook_is_named_with_its_programs() {
