@@ -99,7 +99,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let scrape = config.metrics.listen.map(Scrape::listen).transpose()?;
     let what = format!("engine {} on {}", config.name, config.interface);
     let reread = Box::new(move || reread(&args));
-    ::engine::run(config, stop.as_fd(), reread, || {
+    ::engine::run(config, crate::opener::start, stop.as_fd(), reread, || {
         crate::log::sum_up();
         crate::reload::on_hangup(hangups, socket.clone());
         if let Some(scrape) = scrape {

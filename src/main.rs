@@ -19,6 +19,7 @@ mod lab;
 mod load;
 mod log;
 mod open_metrics;
+mod opener;
 mod plan;
 mod reload;
 mod respond;
@@ -77,6 +78,8 @@ enum Command {
     #[command(hide = true)]
     Generate(generate::Args),
     #[command(hide = true)]
+    Opener(opener::Args),
+    #[command(hide = true)]
     Subject(subject::Args),
 }
 
@@ -106,7 +109,11 @@ impl Command {
     fn outlives_its_reader(&self) -> bool {
         match self {
             Command::Engine(args) => !args.only_checks(),
-            Command::Serve(_) | Command::Respond(_) | Command::Run(_) | Command::Guard(_) => true,
+            Command::Serve(_)
+            | Command::Respond(_)
+            | Command::Opener(_)
+            | Command::Run(_)
+            | Command::Guard(_) => true,
             _ => false,
         }
     }
@@ -136,6 +143,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Load(args) => load::run(*args),
         Command::Lab(args) => lab::run(args),
         Command::Generate(args) => generate::run(args, &Cli::command()),
+        Command::Opener(args) => opener::run(&args),
         Command::Subject(args) => subject::run(&args),
     }
 }

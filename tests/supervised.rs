@@ -14,8 +14,16 @@ use lab::{Program, Side, World};
 const LIMIT: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 const NOBODY: &str = "65534";
-/// CAP_NET_RAW and CAP_PERFMON.
-const STARTING: u64 = 1 << 13 | 1 << 38;
+/// CAP_IPC_LOCK, which is kept where there is a limit on locked memory; CAP_NET_ADMIN and CAP_NET_RAW.
+const IPC_LOCK: u64 = 1 << 14;
+const OPENING: u64 = 1 << 12 | 1 << 13;
+
+/// The capabilities of a process, or of a thread.
+fn permitted(directory: &Path) -> u64 {
+    let status = std::fs::read_to_string(directory.join("status")).expect("it runs");
+    let permitted = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
+    u64::from_str_radix(permitted.expect("a line").trim(), 16).expect("a number")
+}
 
 /// The value of a setting of the unit.
 fn unit(name: &str) -> String {
@@ -127,11 +135,12 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     let pid = engine.id();
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
     for thread in threads.flatten() {
-        let status = std::fs::read_to_string(thread.path().join("status")).expect("there");
-        let permitted = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
-        let permitted = u64::from_str_radix(permitted.expect("a line").trim(), 16);
-        assert_eq!(permitted.expect("a number") & STARTING, 0, "{status}");
+        assert_eq!(permitted(&thread.path()) & !IPC_LOCK, 0, "{thread:?}");
     }
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    let opener = std::fs::read_to_string(children).expect("it runs");
+    let opener = Path::new("/proc").join(opener.trim());
+    assert_eq!(permitted(&opener), OPENING);
     // It is stopped: what is on its way arrives, and then nothing more.
     let signal = |name: &str| {
         let pid = pid.to_string();

@@ -37,4 +37,5 @@ pub mod trace;
 
 pub use config::{Config, ConfigError};
 pub use fast::worker::Worker;
+pub use slow::kernel::opener;
 pub use start::{StartError, find, run};

@@ -42,6 +42,8 @@ pub enum Source {
     Closed,
     /// The kernel has something to say about interfaces.
     Interfaces,
+    /// The opener's process has ended.
+    Opener,
 }
 
 impl Source {
@@ -62,6 +64,7 @@ impl Source {
             Self::Fetched => (12, 0),
             Self::Closed => (13, 0),
             Self::Interfaces => (14, 0),
+            Self::Opener => (15, 0),
         };
         kind << 32 | u64::from(value)
     }
@@ -84,6 +87,7 @@ impl Source {
             12 => Self::Fetched,
             13 => Self::Closed,
             14 => Self::Interfaces,
+            15 => Self::Opener,
             _ => return None,
         })
     }

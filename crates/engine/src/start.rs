@@ -7,10 +7,13 @@ mod table;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
-use netdev::steering::Steering;
+use netdev::steering::{MAX_QUEUES, Steering};
 use netdev::syscalls::{netns_cookie, schedule_as_batch};
+use netdev::xdp::Stock;
 use netdev::{Device, Interface, Offloads, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -24,6 +27,7 @@ use crate::fast::worker::Worker;
 use crate::network::{KernelNetwork, Network};
 use crate::slow::control::Control;
 use crate::slow::desk::{Desk, Facts};
+use crate::slow::kernel::opener::{self, Opener, restock};
 use crate::slow::kernel::{memory, netfilter, privileges};
 
 use error::{OLDEST_LINUX, step};
@@ -44,13 +48,14 @@ fn raise_descriptor_limit() -> u64 {
 }
 
 /// Runs an engine on this thread until `stop` becomes readable and its connections have ended, or
-/// the time for that is over. `ready` is called when programs can attach, `reread` when the
-/// configuration is to be read again.
+/// the time for that is over. `opener` begins the process that keeps the privileges; `ready` is called when
+/// programs can attach, `reread` when the configuration is to be read again.
 ///
 /// # Errors
 /// It could not start.
 pub fn run(
     config: Config,
+    opener: opener::Start,
     stop: BorrowedFd<'_>,
     reread: Reload,
     ready: impl FnOnce(),
@@ -58,6 +63,9 @@ pub fn run(
     check_kernel(&rustix::system::uname().release().to_string_lossy())?;
     let (interfaces, shares) = find_shared(&config)?;
     check_netfilter(&config)?;
+    // Before there is anything that it could inherit.
+    let indices = interfaces.iter().map(|interface| interface.index);
+    let opener = opener_of(&config, opener, &indices.collect::<Vec<_>>())?;
     let everywhere = sched_getaffinity(None).map_err(step("ask for the cores"))?;
     // Each has a share of every interface.
     let workers = shares.first().map_or(1, Vec::len);
@@ -69,7 +77,10 @@ pub fn run(
     let of_each = interfaces.iter().zip(&shares).zip(&mut steerings);
     let devices = of_each
         .map(|((interface, shares), steering)| open_devices(interface, &config, shares, steering));
-    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let (stock, taken) = stock(&interfaces)?;
+    let each = devices.iter_mut().flatten();
+    each.for_each(|device| device.take_from(&stock));
     let loads: Vec<_> = steerings
         .iter_mut()
         .flat_map(Steering::take_loads)
@@ -85,7 +96,8 @@ pub fn run(
     let tables = SteeringTable::of(steerings, workers).into_iter();
     let networks = tables
         .map(|table| {
-            let network = KernelNetwork::of_interfaces(&interfaces, leased / workers, table);
+            let network =
+                KernelNetwork::of_interfaces(&interfaces, leased / workers, table, &opener);
             network.map(|network| network.among(workers))
         })
         .collect::<Result<Vec<_>, _>>()
@@ -100,7 +112,7 @@ pub fn run(
     }
     let rights = match config.keep_privileges {
         true => privileges::Rights::kept(),
-        false => privileges::drop_privileges(),
+        false => privileges::drop_privileges(opener.rights().is_some()),
     };
     let rights = rights.map_err(step("drop privileges"))?;
     // Only now: its threads have no more rights than are kept.
@@ -108,8 +120,13 @@ pub fn run(
     let networks = networks
         .collect::<Result<Vec<_>, _>>()
         .map_err(step("start a thread"))?;
-    let (capabilities, confined) = (rights.names().join(" "), rights.confined);
+    restock(&stock, taken, opener.clone()).map_err(step("start a thread"))?;
+    let (capabilities, confined) = (rights.in_words(), rights.confined);
     tracing::info!(capabilities, confined, "privileges kept");
+    if let Some(rights) = opener.rights() {
+        let (capabilities, confined) = (rights.in_words(), rights.confined);
+        tracing::info!(capabilities, confined, "privileges kept by the opener");
+    }
     for (interface, devices) in interfaces.iter().zip(&devices) {
         let offloads = devices.first().map(|device| in_words(&device.offloads()));
         tracing::info!(
@@ -135,7 +152,8 @@ pub fn run(
     let desk =
         Desk::of_workers(facts, control, to_fast).map_err(step("poll the control socket"))?;
     let desk = desk.placing(config.placements(), Some(Box::new(loads)));
-    let desk = desk.reloading(reread).with(rights).with_netfilter(follows);
+    let desk = desk.reloading(reread).with(rights).opening_by(opener);
+    let desk = desk.with_netfilter(follows);
     let there = interfaces.iter().map(|interface| interface.receive_queues);
     let there: Vec<u32> = there.collect();
     let desk = desk.watching_vlans(interfaces);
@@ -175,6 +193,27 @@ fn each_if_all<I, F, T>(
     let fit = all.iter().map(is_fit).collect::<Result<Vec<F>, _>>()?;
     let each = all.iter().zip(fit);
     each.map(|(one, fit)| what(one, fit)).collect()
+}
+
+/// Who does what takes privileges from now on.
+fn opener_of(config: &Config, begin: opener::Start, indices: &[u32]) -> Result<Opener, StartError> {
+    if !config.keep_privileges {
+        match begin(indices).and_then(|begun| Ok(Opener::of(begun)?)) {
+            Ok(opener) => return Ok(opener),
+            Err(error) => tracing::warn!(
+                %error,
+                "there is no opener: the engine keeps the privileges that it would have"
+            ),
+        }
+    }
+    Opener::here(indices).map_err(step("ask the kernel about the network"))
+}
+
+/// Sockets for as many receive queues as there may come to be.
+fn stock(interfaces: &[Interface]) -> Result<(Arc<Stock>, Receiver<()>), StartError> {
+    let most = interfaces.iter().map(Interface::most_receive_queues);
+    let most = most.map(|most| most.min(MAX_QUEUES) as usize);
+    Ok(Stock::of(most.sum())?)
 }
 
 /// How many workers there are: each has a queue of every interface.
@@ -308,7 +347,7 @@ fn in_words(offloads: &Offloads) -> String {
 
 fn check_netfilter(config: &Config) -> Result<(), StartError> {
     // The first thing that not everybody may do.
-    netfilter::are_readable().map_err(|error| {
+    netfilter::are_readable(&Opener::default()).map_err(|error| {
         let error = io::Error::from(error);
         match error.kind() {
             io::ErrorKind::PermissionDenied => StartError::NotPermitted,

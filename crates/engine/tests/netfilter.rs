@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use engine::netfilter::policy::by_family;
 use engine::netfilter::{Access, Interface, Outcome, Packet, Ranges, Segment, Way};
+use engine::opener::Opener;
 use engine::slow::kernel::netfilter::Followed;
 use lab::{Side, World};
 use proptest::prelude::*;
@@ -84,7 +85,7 @@ impl Bench {
 
     fn followed(&self) -> Followed {
         let index = self.interface.index;
-        let read = || Ok(Followed::of_interfaces(&[index])?);
+        let read = || Ok(Followed::of_interfaces(&[index], Opener::default())?);
         self.world.on(Side::Server, read).expect("the kernel says")
     }
 

@@ -19,6 +19,7 @@ use super::arriving::Arriving;
 use super::{Found, Network, NetworkChange, NextHop, NicId, OnLink, Steered, is_link_local};
 use crate::slow::kernel::asking::AsOf;
 use crate::slow::kernel::neighbours::Knowledge;
+use crate::slow::kernel::opener::Opener;
 use crate::slow::kernel::ports::{Ports, hold};
 use crate::slow::kernel::routes::{Route, Routes};
 use netdev::interface::Interface;
@@ -98,14 +99,17 @@ fn all_addresses(interfaces: &[OfInterface]) -> Vec<IpAddr> {
 }
 
 impl<S: Steer> KernelNetwork<S> {
-    /// Of these interfaces, with at most `leased_ports` ports for connections.
+    /// Of these interfaces, with at most `leased_ports` ports for connections; `opener` tells the kernel what not
+    /// everybody may.
     pub fn of_interfaces(
         interfaces: &[Interface],
         leased_ports: usize,
         steering: S,
+        opener: &Opener,
     ) -> rustix::io::Result<Self> {
         let each = interfaces.iter().enumerate();
-        let each = each.map(|(place, it)| OfInterface::new(NicId::at(place), it.clone()));
+        let each =
+            each.map(|(place, it)| OfInterface::new(NicId::at(place), it.clone(), opener.clone()));
         let interfaces = each.collect::<rustix::io::Result<Vec<_>>>()?;
         Ok(Self {
             links: links(interfaces.iter().map(OfInterface::addresses), &[]),

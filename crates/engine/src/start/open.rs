@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use netdev::steering::{MAX_QUEUES, Placement, Steering};
+use netdev::steering::{Placement, Steering};
 use netdev::{Interface, Offloads, XdpDevice, xdp};
 
 use super::{StartError, step};
@@ -91,11 +91,7 @@ pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> 
 /// Frames that can wait on a queue however many queues there are, if so many may wait at all.
 const FRAMES_A_QUEUE: u32 = 1024;
 
-/// Sockets of a worker, at most, with which its queues can be opened more often than once.
-const MOST_SPARE: u32 = 64;
-
-/// Opens the queues of each worker, and what it takes to open those that may be added later; the steering
-/// leads to them from now on.
+/// Opens the queues of each worker; the steering leads to them from now on.
 pub(super) fn open_devices(
     interface: &Interface,
     config: &Config,
@@ -104,16 +100,11 @@ pub(super) fn open_devices(
 ) -> Result<Vec<XdpDevice>, StartError> {
     let there = interface.receive_queues;
     let count: usize = shares.iter().map(Vec::len).sum();
-    // For queues that are added, or closed and opened again: what that takes is dropped after the start.
-    let most = interface.most_receive_queues().min(MAX_QUEUES);
-    let each = most.div_ceil(shares.len().max(1) as u32);
-    let reserve = each + (3 * each).min(MOST_SPARE);
     let mut devices = Vec::with_capacity(shares.len());
     for (worker, queues) in shares.iter().enumerate() {
-        let mut device = open_device(interface, config, (queues, count), |queue, socket| {
+        let device = open_device(interface, config, (queues, count), |queue, socket| {
             Ok(steering.connect_queue_to(queue, socket, worker as u32)?)
         })?;
-        device.reserve(reserve.saturating_sub(u32::from(shares.len() == 1)))?;
         devices.push(device);
     }
     if count < there as usize {

@@ -65,9 +65,15 @@ impl Engine {
                 .spawn(move || {
                     world.enter(Side::Server).expect("the server's namespace");
                     let thread = std::thread::spawn(move || {
-                        let run = engine::run(config, heard.as_fd(), Box::new(reread), || {
-                            ready.send(Ok(())).expect("somebody waits");
-                        });
+                        let run = engine::run(
+                            config,
+                            engine::opener::on_a_thread,
+                            heard.as_fd(),
+                            Box::new(reread),
+                            || {
+                                ready.send(Ok(())).expect("somebody waits");
+                            },
+                        );
                         if let Err(error) = run {
                             let _ = failed.send(Err(error.to_string()));
                         }

@@ -67,7 +67,13 @@ fn refusal(world: &World, interface: &str) -> String {
     let (_stop, heard) = UnixStream::pair().expect("a pair");
     let refused = on(world, Side::Server, || {
         let unread = Box::new(|| Err("it is not read again".to_owned()));
-        engine::run(config, heard.as_fd(), unread, || panic!("it starts"))
+        engine::run(
+            config,
+            engine::opener::on_a_thread,
+            heard.as_fd(),
+            unread,
+            || panic!("it starts"),
+        )
     });
     refused.expect_err("it does not start").to_string()
 }

@@ -492,7 +492,13 @@ fn an_engine_that_does_not_get_the_second_has_nothing_of_the_first() {
         both(&mut config);
         let (_stop, heard) = UnixStream::pair().expect("a pair");
         let unread = Box::new(|| Err("it is not read again".to_owned()));
-        let refused = engine::run(config, heard.as_fd(), unread, || panic!("it starts"));
+        let refused = engine::run(
+            config,
+            engine::opener::on_a_thread,
+            heard.as_fd(),
+            unread,
+            || panic!("it starts"),
+        );
         let refused = refused.expect_err("it does not start").to_string();
         let occupied = format!("{} already has an XDP program", second.name);
         assert!(refused.starts_with(&occupied), "{refused}");

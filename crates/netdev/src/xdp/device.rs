@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use rustix::event::{PollFd, PollFlags};
@@ -11,6 +12,7 @@ use super::proof::{Proof, checksum_requests};
 use super::queue::Queue;
 use super::ring::Descriptor;
 use super::socket::{TX_METADATA_SIZE, Unbound, new_socket};
+use super::stock::Stock;
 use super::{Config, MAX_FRAMES, OpenError};
 use crate::interface::Interface;
 use crate::packet::{LARGE_MAX, LargeSender, PIECES_MAX};
@@ -31,8 +33,10 @@ pub struct XdpDevice {
     first: Queue,
     /// The other ones that are received from.
     others: Vec<Queue>,
-    /// Sockets that were made for queues to come.
-    reserve: Vec<OwnedFd>,
+    /// Where sockets come from for queues to come, if this process may not make them.
+    stock: Option<Arc<Stock>>,
+    /// One that was taken and not used.
+    unused: Option<OwnedFd>,
     /// One for a queue that was not to be had yet.
     unbound: Option<Box<Unbound>>,
     /// Which queue is looked at first the next time.
@@ -97,7 +101,8 @@ impl XdpDevice {
             config,
             first,
             others: Vec::new(),
-            reserve: Vec::new(),
+            stock: None,
+            unused: None,
             unbound: None,
             turn: 0,
             large,
@@ -125,16 +130,16 @@ impl XdpDevice {
         self.first.socket.zero_copy
     }
 
-    /// Makes sockets for `count` queues that the interface does not have yet, while this process may:
-    /// with them [`open_queue`](Self::open_queue) needs no privilege but to lock the memory.
-    ///
-    /// # Errors
-    /// [`OpenError`], which says what to do.
-    pub fn reserve(&mut self, count: u32) -> Result<(), OpenError> {
-        for _ in 0..count {
-            self.reserve.push(new_socket()?);
-        }
-        Ok(())
+    /// Takes sockets for queues to come from `stock`: with them [`open_queue`](Self::open_queue) needs no privilege,
+    /// where as much memory can be locked as it takes.
+    pub fn take_from(&mut self, stock: &Arc<Stock>) {
+        self.stock = Some(Arc::clone(stock));
+    }
+
+    fn socket(&mut self) -> Result<OwnedFd, OpenError> {
+        let known = self.unused.take();
+        let socket = known.or_else(|| self.stock.as_ref()?.take());
+        socket.map_or_else(new_socket, Ok)
     }
 
     /// Receives from one more queue of the interface; returns its socket, to be connected to the
@@ -144,7 +149,7 @@ impl XdpDevice {
     /// [`OpenError`], which says what to do.
     pub fn open_queue(&mut self, queue: u32) -> Result<BorrowedFd<'_>, OpenError> {
         let config = self.config_of(queue);
-        let socket = self.reserve.pop().map_or_else(new_socket, Ok)?;
+        let socket = self.socket()?;
         let opened = Queue::open(&self.interface, &config, socket)?;
         Ok(self.adds(opened))
     }
@@ -171,8 +176,7 @@ impl XdpDevice {
         let unbound = match self.unbound.take() {
             Some(unbound) => *unbound,
             None => {
-                let socket = self.reserve.pop().map_or_else(new_socket, Ok);
-                let socket = socket.map_err(|error| match error {
+                let socket = self.socket().map_err(|error| match error {
                     OpenError::NotPermitted => OpenError::NoneLeft,
                     error => error,
                 })?;
@@ -180,7 +184,7 @@ impl XdpDevice {
                     Ok(unbound) => unbound,
                     Err((error, unused)) => {
                         // There may be no other for the next time.
-                        self.reserve.extend(unused);
+                        self.unused = unused;
                         return Err(error);
                     }
                 }

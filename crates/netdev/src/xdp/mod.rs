@@ -11,11 +11,14 @@ mod proof;
 mod queue;
 mod ring;
 mod socket;
+mod stock;
 mod umem;
 
 use std::io;
 
 pub use device::XdpDevice;
+pub use socket::new_socket;
+pub use stock::Stock;
 
 use crate::Offloads;
 
@@ -71,9 +74,9 @@ pub enum OpenError {
     /// Not allowed.
     #[error("not permitted to open an AF_XDP socket: run as root, or grant CAP_NET_RAW")]
     NotPermitted,
-    /// The sockets that were made for it, while that was permitted, are used up.
+    /// The sockets that were made for it are used up, and this process may make none.
     #[error(
-        "receive queues were opened again as often as there were sockets for since the start: restart the engine"
+        "there is no socket left for it: whoever makes them has not made others yet, or is gone"
     )]
     NoneLeft,
     /// The queue does not exist.

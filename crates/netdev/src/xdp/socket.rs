@@ -232,7 +232,10 @@ fn step(doing: &'static str) -> impl Fn(io::Error) -> OpenError {
 }
 
 /// An AF_XDP socket, bound to nothing. Needs CAP_NET_RAW.
-pub(super) fn new_socket() -> Result<OwnedFd, OpenError> {
+///
+/// # Errors
+/// [`OpenError`], which says what to do.
+pub fn new_socket() -> Result<OwnedFd, OpenError> {
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {

@@ -292,7 +292,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 | Source::Fetched
                 | Source::Closed
                 | Source::Tales
-                | Source::Interfaces => {}
+                | Source::Interfaces
+                | Source::Opener => {}
             }
         }
         // All that it has to say is read at once, whichever of its descriptors is ready.

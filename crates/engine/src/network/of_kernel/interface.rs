@@ -14,6 +14,7 @@ use crate::slow::kernel::asking::{
 use crate::slow::kernel::link::Link;
 use crate::slow::kernel::neighbours::{Knowledge, NeighbourChanges};
 use crate::slow::kernel::netlink::Notified;
+use crate::slow::kernel::opener::Opener;
 use crate::slow::kernel::queues::QueueCount;
 
 /// One interface.
@@ -44,7 +45,7 @@ enum Asked {
 
 impl OfInterface {
     /// The one in this place.
-    pub fn new(nic: NicId, interface: Interface) -> rustix::io::Result<Self> {
+    pub fn new(nic: NicId, interface: Interface, opener: Opener) -> rustix::io::Result<Self> {
         Ok(Self {
             nic,
             link: Link::of_interface(interface.index)?,
@@ -52,7 +53,7 @@ impl OfInterface {
             queues: QueueCount::of_interface(&interface)?,
             addresses: Addresses::of_interface(interface.index)?,
             neighbours: NeighbourChanges::on_interface(interface.index)?,
-            asked: Asked::Here(Box::new(OfKernel::of_interface(interface.clone())?)),
+            asked: Asked::Here(Box::new(OfKernel::of_interface(interface.clone(), opener)?)),
             missed: Vec::new(),
             interface,
         })

@@ -12,6 +12,7 @@ use super::readers::Readers;
 use crate::config::Interfaces;
 use crate::exchange::{ClientKey, LISTENERS, Snapshot};
 use crate::fast::session::SessionCounters;
+use crate::slow::kernel::opener::Opener;
 use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Metrics};
 
@@ -117,7 +118,14 @@ impl Desk {
     fn metrics(&self, of: &Snapshot) -> Vec<Metric> {
         let chains = self.netfilter_chains().len() as u64;
         let names = &self.facts.interface;
-        let mut all = metrics(of, names, &self.counters, chains, self.rights.as_ref());
+        let mut all = metrics(
+            of,
+            names,
+            &self.counters,
+            chains,
+            self.rights.as_ref(),
+            &self.opener,
+        );
         let placed: Vec<_> = self.all_placed().take(LISTENERS).collect();
         all.extend(of_placed(&placed));
         all.extend(of_readers(self.readers));
@@ -189,6 +197,7 @@ fn metrics(
     refused: &Counters,
     chains: u64,
     rights: Option<&Rights>,
+    opener: &Opener,
 ) -> Vec<Metric> {
     let mut metrics = Metrics::default();
     let mut counters = of.worker.clone();
@@ -269,6 +278,15 @@ fn metrics(
         }
         let help = "Whether the engine can make no system calls but those that it needs";
         metrics.gauge("confined", help, rights.confined.into());
+    }
+    if let Some(rights) = opener.rights() {
+        let help = "Whether the process that opens for the engine what takes privileges is there";
+        metrics.gauge("opener", help, opener.is_there().into());
+        let help = "Capabilities that the opener has kept";
+        for name in rights.names() {
+            let labels = [("name", name.as_str())];
+            metrics.add("opener_capability", help, MetricKind::Gauge, &labels, 1.0);
+        }
     }
     // All of one name together, as readers of metrics want it.
     let of_sessions: [(_, _, Count); 4] = [

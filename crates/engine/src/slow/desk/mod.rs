@@ -49,6 +49,7 @@ use crate::fast::session::{EndReason, Session};
 use crate::poller::Source;
 use crate::slow::control::{Accepted, Control};
 use crate::slow::errands::Errands;
+use crate::slow::kernel::opener::Opener;
 use crate::slow::kernel::privileges::Rights;
 use crate::stats::{Counters, Drop};
 
@@ -156,6 +157,8 @@ pub struct Desk {
     vlans: Vlans,
     /// What the engine may do, if that is known.
     rights: Option<Rights>,
+    /// Who does what takes more.
+    opener: Opener,
     /// Memory that goes back to the machine.
     reclaims: Errands<ReclaimOf>,
     /// Where files count that are sent from.
@@ -217,6 +220,7 @@ impl Desk {
             netfilter: Netfilter::default(),
             vlans: Vlans::default(),
             rights: None,
+            opener: Opener::default(),
             reclaims,
             places: Places::default(),
             readers: Readers::default(),
@@ -232,6 +236,25 @@ impl Desk {
     pub fn with(mut self, rights: Rights) -> Self {
         self.rights = Some(rights);
         self
+    }
+
+    /// Asks this one for what takes privileges, and tells if it goes.
+    #[must_use]
+    pub fn opening_by(mut self, opener: Opener) -> Self {
+        if let Some(process) = opener.process()
+            && let Err(error) = self.control.poller.add(process, Source::Opener)
+        {
+            tracing::warn!(%error, "nobody tells at once if the opener goes");
+        }
+        self.opener = opener;
+        self
+    }
+
+    fn opener_ended(&mut self) {
+        if let Some(process) = self.opener.process() {
+            self.control.poller.remove(process);
+        }
+        self.opener.ended();
     }
 
     /// Works until all workers have ended.
@@ -335,6 +358,7 @@ impl Desk {
                 Source::Lifeline(slot) => self.lifeline_readable(slot),
                 Source::Netfilter => self.netfilter_changed(),
                 Source::Interfaces => self.interfaces_changed(),
+                Source::Opener => self.opener_ended(),
                 // Heard already; the others are the fast half's.
                 Source::Tales
                 | Source::Reclaimed

@@ -133,7 +133,7 @@ impl Desk {
     /// Follows the rules of this network namespace, or only tells of them.
     #[must_use]
     pub fn with_netfilter(mut self, follows: bool) -> Self {
-        let watched = Watch::open().and_then(|watch| {
+        let watched = Watch::open(self.opener.clone()).and_then(|watch| {
             self.control.poller.add(watch.as_fd(), Source::Netfilter)?;
             Ok(watch)
         });
@@ -145,7 +145,8 @@ impl Desk {
         }
         self.netfilter.follows = follows;
         if follows {
-            let followed = Followed::of_interfaces(&self.facts.indices).and_then(|followed| {
+            let followed = Followed::of_interfaces(&self.facts.indices, self.opener.clone());
+            let followed = followed.and_then(|followed| {
                 let poller = &mut self.control.poller;
                 for fd in followed.fds() {
                     poller.add(fd, Source::Netfilter)?;
@@ -271,7 +272,7 @@ impl Desk {
                 "what its profile says of networks does not hold for what it offloads"
             );
         }
-        let hooks = cgroups::bypassed_hooks(pid);
+        let hooks = cgroups::bypassed_hooks(&self.opener, pid);
         if !hooks.is_empty() {
             let hooks = in_words(&hooks);
             tracing::warn!(
@@ -286,7 +287,7 @@ impl Desk {
 
     /// The same for who asks about that process.
     pub(super) fn explain_confinement(&self, pid: u32) -> impl Iterator<Item = Explanation> {
-        let hooks = cgroups::bypassed_hooks(pid);
+        let hooks = cgroups::bypassed_hooks(&self.opener, pid);
         let cgroup = (!hooks.is_empty()).then(|| {
             let hooks = in_words(&hooks);
             let reason =

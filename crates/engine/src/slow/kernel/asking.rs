@@ -19,6 +19,7 @@ use wire::ethernet::MacAddr;
 
 use super::link::LinkState;
 use super::neighbours::{Change, Knowledge, Neighbours};
+use super::opener::Opener;
 use super::{addresses, link};
 use crate::all_or_none::AbortOnPanic;
 
@@ -96,6 +97,8 @@ pub trait Answers: Send + 'static {
 pub struct OfKernel {
     interface: Interface,
     neighbours: Neighbours,
+    /// Who tells the kernel what not everybody may.
+    opener: Opener,
 }
 
 impl OfKernel {
@@ -103,11 +106,12 @@ impl OfKernel {
     ///
     /// # Errors
     /// There are no more descriptors.
-    pub fn of_interface(interface: Interface) -> rustix::io::Result<Self> {
+    pub fn of_interface(interface: Interface, opener: Opener) -> rustix::io::Result<Self> {
         let neighbours = Neighbours::on_interface(interface.index)?;
         Ok(Self {
             interface,
             neighbours,
+            opener,
         })
     }
 
@@ -160,14 +164,14 @@ impl Answers for OfKernel {
                     let change = Change { address, knowledge };
                     return Ok(Some(Answer::Neighbour(change, as_of)));
                 }
-                if let Err(error) = self.neighbours.probe(address) {
+                if let Err(error) = self.opener.probe(self.interface.index, address) {
                     tracing::warn!(next_hop = %address, %error, "the kernel does not resolve the neighbour");
                 }
                 // One that needs no probe does not change, and would not be told of.
                 self.told_of(address, as_of)
             }
             Question::Confirm(address, mac) => {
-                if let Err(error) = self.neighbours.confirm(address, mac) {
+                if let Err(error) = self.opener.confirm(self.interface.index, address, mac) {
                     tracing::debug!(next_hop = %address, %error, "the kernel does not take the confirmation");
                 }
                 Ok(None)
@@ -427,7 +431,7 @@ mod tests {
     #[test]
     fn the_kernel_answers_about_the_loopback() {
         let loopback = Interface::find("lo").expect("every namespace has a loopback");
-        let mut kernel = OfKernel::of_interface(loopback).expect("netlink");
+        let mut kernel = OfKernel::of_interface(loopback, Opener::default()).expect("netlink");
         let answer = kernel.answer(Question::Neighbour(address(1), AsOf(7)));
         let knowledge = Knowledge::Unresolved;
         let unknown = Change {

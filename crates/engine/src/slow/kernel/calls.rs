@@ -114,6 +114,8 @@ const FREELY: &[libc::c_long] = &[
     libc::SYS_uname,
     libc::SYS_sysinfo,
     libc::SYS_capget,
+    // How its opener ended.
+    libc::SYS_waitid,
 ];
 
 /// The same that only machines with this processor have.
@@ -170,15 +172,26 @@ const WRITING: &[libc::c_long] = &[
     libc::SYS_exit_group,
 ];
 
+/// What an opener does with any arguments, beside [writing](WRITING) what a panic says.
+const OPENING: &[libc::c_long] = &[
+    libc::SYS_recvmsg,
+    libc::SYS_recvfrom,
+    libc::SYS_ppoll,
+    libc::SYS_bind,
+    libc::SYS_setsockopt,
+];
+
 /// Kinds of sockets that are opened.
 const FAMILIES: &[libc::c_int] = &[
     libc::AF_UNIX,
     libc::AF_INET,
     libc::AF_INET6,
     libc::AF_NETLINK,
-    libc::AF_PACKET,
-    libc::AF_XDP,
 ];
+/// And where nobody else opens them.
+const XDP: &[libc::c_int] = &[libc::AF_XDP];
+/// Those of an opener.
+const OPENED: &[libc::c_int] = &[libc::AF_NETLINK, libc::AF_XDP];
 
 /// What is done with BPF (bpf(2)): its maps are read and written, and the program that is there is
 /// taken again or taken away. Nothing is loaded.
@@ -195,12 +208,13 @@ const FIONBIO: u64 = 0x5421;
 /// Whether a descriptor is a terminal.
 const TCGETS: u64 = 0x5401;
 
-/// Makes every other call fail from now on, in this thread and those that it makes.
+/// Makes every other call fail from now on, in this thread and those that it makes. Who `opens` does what an opener
+/// would.
 ///
 /// # Errors
 /// The kernel has no seccomp, or refuses the filter.
-pub fn confine() -> io::Result<()> {
-    let (threads, calls) = filters().map_err(io::Error::other)?;
+pub fn confine(opens: bool) -> io::Result<()> {
+    let (threads, calls) = filters(opens).map_err(io::Error::other)?;
     // The second one does not let filters be added.
     apply_filter(&threads).map_err(io::Error::other)?;
     apply_filter(&calls).map_err(io::Error::other)
@@ -215,8 +229,40 @@ pub fn confine_to_writing() -> io::Result<()> {
     apply_filter(&calls).map_err(io::Error::other)
 }
 
+/// The same for an opener.
+///
+/// # Errors
+/// As [`confine`].
+pub fn confine_to_opening() -> io::Result<()> {
+    let calls = opening().map_err(io::Error::other)?;
+    apply_filter(&calls).map_err(io::Error::other)
+}
+
 fn writing() -> Made<BpfProgram> {
-    let rules = WRITING.iter().map(|call| (*call, Vec::new())).collect();
+    others_fail(freely(WRITING))
+}
+
+fn opening() -> Made<BpfProgram> {
+    let mut rules = freely(WRITING);
+    rules.append(&mut freely(OPENING));
+    rules.insert(libc::SYS_socket, any_of(OPENED)?);
+    rules.insert(libc::SYS_bpf, vec![equal(0, BPF_PROG_QUERY)?]);
+    others_fail(rules)
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn freely(calls: &[libc::c_long]) -> Rules {
+    calls.iter().map(|call| (*call, Vec::new())).collect()
+}
+
+/// Sockets of these families.
+fn any_of(families: &[libc::c_int]) -> Made<Vec<SeccompRule>> {
+    let each = families.iter().map(|family| equal(0, *family as u64));
+    each.collect()
+}
+
+fn others_fail(rules: Rules) -> Made<BpfProgram> {
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     let arch = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(rules, refused, SeccompAction::Allow, arch)?.try_into()
@@ -237,19 +283,16 @@ fn condition(argument: u8, is: SeccompCmpOp, value: u64) -> Made<SeccompRule> {
 
 type Made<T> = Result<T, seccompiler::BackendError>;
 
-fn filters() -> Made<(BpfProgram, BpfProgram)> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    for call in FREELY.iter().chain(FREELY_HERE) {
-        rules.insert(*call, Vec::new());
+fn filters(opens: bool) -> Made<(BpfProgram, BpfProgram)> {
+    let mut rules = freely(FREELY);
+    rules.append(&mut freely(FREELY_HERE));
+    let mut families = any_of(FAMILIES)?;
+    let mut others = vec![BPF_OBJ_GET_INFO_BY_FD, BPF_LINK_UPDATE, BPF_LINK_DETACH];
+    if opens {
+        families.append(&mut any_of(XDP)?);
+        others.push(BPF_PROG_QUERY);
     }
-    let families = FAMILIES.iter().map(|family| equal(0, *family as u64));
-    rules.insert(libc::SYS_socket, families.collect::<Made<_>>()?);
-    let others = [
-        BPF_OBJ_GET_INFO_BY_FD,
-        BPF_PROG_QUERY,
-        BPF_LINK_UPDATE,
-        BPF_LINK_DETACH,
-    ];
+    rules.insert(libc::SYS_socket, families);
     let commands = MAPS.chain(others).map(|command| equal(0, command));
     rules.insert(libc::SYS_bpf, commands.collect::<Made<_>>()?);
     // Threads with a table of descriptors of their own.
@@ -302,10 +345,30 @@ mod tests {
     }
 
     #[test]
+    fn an_opener_opens_two_kinds_of_sockets_and_no_file() {
+        let confined = std::thread::spawn(|| {
+            confine_to_opening().expect("a kernel with seccomp");
+            let read = std::fs::read_to_string("/proc/thread-self/status");
+            let refused = read.expect_err("no file is opened").kind();
+            assert_eq!(refused, io::ErrorKind::PermissionDenied);
+            rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None).expect("netlink");
+            for family in [
+                AddressFamily::INET,
+                AddressFamily::UNIX,
+                AddressFamily::PACKET,
+            ] {
+                let socket = rustix::net::socket(family, SocketType::DGRAM, None);
+                assert_eq!(socket.expect_err("none of ours"), Errno::PERM);
+            }
+        });
+        confined.join().expect("as said");
+    }
+
+    #[test]
     fn nothing_but_what_an_engine_does_is_left() {
         // The filter is this thread's, and that of those which it makes.
         let confined = std::thread::spawn(|| {
-            confine().expect("a kernel with seccomp");
+            confine(false).expect("a kernel with seccomp");
             let said = std::fs::read_to_string("/proc/thread-self/status").expect("files are read");
             assert!(said.contains("Seccomp:\t2"), "{said}");
             let spawned = std::process::Command::new("/bin/true").status();
@@ -314,6 +377,8 @@ mod tests {
             let family = AddressFamily::from_raw(libc::AF_ALG as u16);
             let socket = rustix::net::socket(family, SocketType::SEQPACKET, None);
             assert_eq!(socket.expect_err("none of ours"), Errno::PERM);
+            let sees_frames = rustix::net::socket(AddressFamily::PACKET, SocketType::RAW, None);
+            assert_eq!(sees_frames.expect_err("nor this"), Errno::PERM);
             let request = rustix::io::ioctl_fionread(std::io::stdin());
             assert_eq!(request, Err(Errno::PERM), "of no interface");
             std::net::UdpSocket::bind("127.0.0.1:0").expect("one of ours");

@@ -3,9 +3,12 @@
 //! use. What is offloaded passes none of them, so whoever runs the program has to be told.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use netdev::cgroup::Hook;
+
+use super::opener::Opener;
 
 /// Where the one hierarchy of version 2 is, by itself or beside those of version 1.
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -28,12 +31,12 @@ fn path_in(said: &str) -> Option<&str> {
 }
 
 /// The hooks at which the cgroup of a process has programs that what is offloaded does not pass.
-pub fn bypassed_hooks(pid: u32) -> Vec<Hook> {
+pub fn bypassed_hooks(opener: &Opener, pid: u32) -> Vec<Hook> {
     let cgroup = root().and_then(|root| of_process(root, &pid.to_string()));
     let cgroup = cgroup.and_then(|path| File::open(path).ok());
     // A kernel that does not say has none, or does not let us ask.
     cgroup
-        .and_then(|cgroup| netdev::cgroup::hooks(&cgroup).ok())
+        .and_then(|cgroup| opener.hooks(cgroup.as_fd()).ok())
         .unwrap_or_default()
 }
 
@@ -51,6 +54,6 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_is_in_none() {
-        assert!(bypassed_hooks(u32::MAX).is_empty());
+        assert!(bypassed_hooks(&Opener::default(), u32::MAX).is_empty());
     }
 }

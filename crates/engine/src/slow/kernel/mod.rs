@@ -15,6 +15,7 @@ pub mod nature;
 pub mod neighbours;
 pub mod netfilter;
 pub mod netlink;
+pub mod opener;
 pub mod ports;
 pub mod privileges;
 pub mod queues;

@@ -216,6 +216,34 @@ impl Netlink {
         Ok(netlink)
     }
 
+    /// Begins to ask for a whole table: whoever has the socket can [take](Self::rest) the answer, also another process
+    /// that might not ask.
+    pub fn begin_dump(
+        protocol: Option<Protocol>,
+        request: &mut Request,
+    ) -> rustix::io::Result<OwnedFd> {
+        let mut netlink = Self::open(protocol)?;
+        netlink.send(request, NLM_F_DUMP)?;
+        Ok(netlink.fd)
+    }
+
+    /// A socket that another has opened, to ask for one table, or to hear notifications.
+    pub fn begun(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            // That of the first request.
+            sequence: 1,
+            buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+            old: None,
+            lost_again: false,
+        }
+    }
+
+    /// The answer to what was [begun](Self::begin_dump).
+    pub fn rest(&mut self, each: impl FnMut(Message<'_>)) -> rustix::io::Result<()> {
+        self.answers(each)
+    }
+
     fn with_groups(protocol: Option<Protocol>, groups: u32) -> rustix::io::Result<Self> {
         let fd = socket_with(
             AddressFamily::NETLINK,
@@ -225,11 +253,8 @@ impl Netlink {
         )?;
         bind(&fd, &SocketAddrNetlink::new(0, groups))?;
         Ok(Self {
-            fd,
             sequence: 0,
-            buffer: vec![0; READ_BUFFER].into_boxed_slice(),
-            old: None,
-            lost_again: false,
+            ..Self::begun(fd)
         })
     }
 
@@ -256,16 +281,22 @@ impl Netlink {
         &mut self,
         request: &mut Request,
         flags: u16,
-        mut each: impl FnMut(Message<'_>),
+        each: impl FnMut(Message<'_>),
     ) -> rustix::io::Result<()> {
+        self.send(request, flags)?;
+        self.answers(each)
+    }
+
+    fn send(&mut self, request: &mut Request, flags: u16) -> rustix::io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
+        let kernel = SocketAddrNetlink::new(0, 0);
+        let bytes = request.seal(flags, self.sequence);
+        sendto(&self.fd, bytes, SendFlags::NOSIGNAL, &kernel).map(drop)
+    }
+
+    /// Waits for the answers to what was sent last.
+    fn answers(&mut self, mut each: impl FnMut(Message<'_>)) -> rustix::io::Result<()> {
         let sequence = self.sequence;
-        sendto(
-            &self.fd,
-            request.seal(flags, sequence),
-            SendFlags::NOSIGNAL,
-            &SocketAddrNetlink::new(0, 0),
-        )?;
         loop {
             let (length, _) = recv(&self.fd, &mut *self.buffer, RecvFlags::empty())?;
             for message in messages(&self.buffer[..length]) {
@@ -336,6 +367,12 @@ impl Netlink {
 impl AsFd for Netlink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+impl From<Netlink> for OwnedFd {
+    fn from(netlink: Netlink) -> Self {
+        netlink.fd
     }
 }
 

@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
 use super::addresses::Addresses;
-use super::netlink::{A_WHILE, Attributes, NETFILTER, Netlink, Request};
+use super::netlink::{A_WHILE, Attributes, Netlink};
+use super::opener::{Dump, Opener};
 use crate::netfilter::Ruleset;
 use rustix::io::Errno;
 
@@ -22,7 +23,6 @@ use steps::{big_endian, text};
 
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const NFT_MSG_NEWCHAIN: u16 = NFNL_SUBSYS_NFTABLES << 8 | 3;
-const NFT_MSG_GETCHAIN: u16 = NFNL_SUBSYS_NFTABLES << 8 | 4;
 const NFTA_CHAIN_TABLE: u16 = 1;
 const NFTA_CHAIN_NAME: u16 = 3;
 const NFTA_CHAIN_HOOK: u16 = 4;
@@ -35,8 +35,6 @@ const NF_PREROUTING: u32 = 0;
 const NF_INPUT: u32 = 1;
 const NF_OUTPUT: u32 = 3;
 const NF_POSTROUTING: u32 = 4;
-/// `NFNLGRP_NFTABLES`, as a mask.
-const NFTABLES_GROUP: u32 = 1 << 6;
 /// Of an `inet` table, which can have one as well.
 const NF_INET_INGRESS: u32 = 5;
 const POLICY_DROP: u64 = 0;
@@ -47,8 +45,8 @@ const GENMSG_LEN: usize = 4;
 ///
 /// # Errors
 /// The kernel's: who has no CAP_NET_ADMIN may not ask.
-pub fn are_readable() -> rustix::io::Result<()> {
-    chains(|_, _| None).map(drop)
+pub fn are_readable(opener: &Opener) -> rustix::io::Result<()> {
+    chains(opener, |_, _| None).map(drop)
 }
 
 /// Rules of the older tables in the way of incoming packets, and policies there that drop: nobody follows
@@ -91,18 +89,20 @@ pub struct Followed {
     /// Of each interface, in their order.
     addresses: Vec<Addresses>,
     rules: Ruleset,
+    opener: Opener,
 }
 
 impl Followed {
-    /// Those of now, with the addresses of the interfaces with these indices.
+    /// Those of now, read with the help of `opener`, with the addresses of the interfaces with these indices.
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn of_interfaces(indices: &[u32]) -> rustix::io::Result<Self> {
+    pub fn of_interfaces(indices: &[u32], opener: Opener) -> rustix::io::Result<Self> {
         let each = indices.iter().copied().map(Addresses::of_interface);
         Ok(Self {
             addresses: each.collect::<rustix::io::Result<_>>()?,
-            rules: read::ruleset()?,
+            rules: read::ruleset(&opener)?,
+            opener,
         })
     }
 
@@ -114,7 +114,7 @@ impl Followed {
         for addresses in &mut self.addresses {
             addresses.update_and_ask()?;
         }
-        self.rules = read::ruleset()?;
+        self.rules = read::ruleset(&self.opener)?;
         Ok(())
     }
 
@@ -145,6 +145,7 @@ impl Followed {
 pub struct Watch {
     notifications: Netlink,
     known: Vec<String>,
+    opener: Opener,
 }
 
 impl Watch {
@@ -153,10 +154,11 @@ impl Watch {
     ///
     /// # Errors
     /// The kernel has no nf_tables, or does not tell of them.
-    pub fn open() -> rustix::io::Result<Self> {
+    pub fn open(opener: Opener) -> rustix::io::Result<Self> {
         Ok(Self {
-            notifications: Netlink::subscribe(NETFILTER, NFTABLES_GROUP)?,
+            notifications: opener.rule_changes()?,
             known: Vec::new(),
+            opener,
         })
     }
 
@@ -167,7 +169,7 @@ impl Watch {
     /// The kernel does not answer.
     pub fn update(&mut self) -> rustix::io::Result<(&[String], usize)> {
         self.notifications.notifications(A_WHILE, |_| {})?;
-        let mut there = chains(|family, hook| {
+        let mut there = chains(&self.opener, |family, hook| {
             bypassed(family, hook).or_else(|| bypassed_on_the_way_out(family, hook))
         })?;
         there.sort_by_key(|chain| self.known.contains(chain));
@@ -191,17 +193,17 @@ impl AsFd for Watch {
 
 /// The chains that hold rules, or drop by policy, at hooks that `named` names.
 fn chains(
+    opener: &Opener,
     named: impl Fn(u8, Option<u32>) -> Option<&'static str>,
 ) -> rustix::io::Result<Vec<String>> {
     let mut found = Vec::new();
-    let mut netlink = match Netlink::open(NETFILTER) {
+    let mut netlink = match opener.rules(Dump::Chains) {
         Ok(netlink) => netlink,
         // A kernel without netfilter has no rules.
         Err(Errno::PROTONOSUPPORT) => return Ok(found),
         Err(error) => return Err(error),
     };
-    let mut request = Request::new(NFT_MSG_GETCHAIN, &[0; GENMSG_LEN]);
-    let answer = netlink.dump(&mut request, |message| {
+    let answer = netlink.rest(|message| {
         if message.kind != NFT_MSG_NEWCHAIN {
             return;
         }
@@ -343,6 +345,6 @@ mod tests {
 
     #[test]
     fn the_kernel_answers() {
-        read::ruleset().expect("a kernel with or without nf_tables answers");
+        read::ruleset(&Opener::default()).expect("a kernel with or without nf_tables answers");
     }
 }

@@ -8,19 +8,15 @@ use super::steps::{self, big_endian, text, verdict_of};
 use crate::netfilter::rules::{
     Base, Chain, Datum, Element, Hook, Rule, Ruleset, Set, Table, intervals,
 };
-use crate::slow::kernel::netlink::{Attributes, Message, NETFILTER, Netlink, Request};
+use crate::slow::kernel::netlink::{Attributes, Message};
+use crate::slow::kernel::opener::{Dump, Opener};
 
 const SUBSYSTEM: u16 = 10 << 8;
 const NEWTABLE: u16 = SUBSYSTEM;
-const GETTABLE: u16 = SUBSYSTEM | 1;
 const NEWCHAIN: u16 = SUBSYSTEM | 3;
-const GETCHAIN: u16 = SUBSYSTEM | 4;
 const NEWRULE: u16 = SUBSYSTEM | 6;
-const GETRULE: u16 = SUBSYSTEM | 7;
 const NEWSET: u16 = SUBSYSTEM | 9;
-const GETSET: u16 = SUBSYSTEM | 10;
 const NEWSETELEM: u16 = SUBSYSTEM | 12;
-const GETSETELEM: u16 = SUBSYSTEM | 13;
 
 const NFTA_TABLE_NAME: u16 = 1;
 const NFTA_TABLE_FLAGS: u16 = 2;
@@ -56,8 +52,6 @@ const SET_INTERVAL: u32 = 0x4;
 /// With a timeout, or filled by packets.
 const SET_MOVES: u32 = 0x10 | 0x20;
 
-const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
-const NFTA_SET_ELEM_LIST_SET: u16 = 2;
 const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
 const NFTA_SET_ELEM_KEY: u16 = 1;
 const NFTA_SET_ELEM_DATA: u16 = 2;
@@ -78,15 +72,10 @@ const GENMSG_LEN: usize = 4;
 ///
 /// # Errors
 /// The kernel does not answer. One without nf_tables has no rules.
-pub fn ruleset() -> rustix::io::Result<Ruleset> {
+pub fn ruleset(opener: &Opener) -> rustix::io::Result<Ruleset> {
     let mut rules = Ruleset::default();
-    let mut netlink = match Netlink::open(NETFILTER) {
-        Ok(netlink) => netlink,
-        Err(Errno::PROTONOSUPPORT) => return Ok(rules),
-        Err(error) => return Err(error),
-    };
     let mut dormant = Vec::new();
-    let tables = dump(&mut netlink, (GETTABLE, NEWTABLE), |family, of| {
+    let tables = dump(opener, (Dump::Tables, NEWTABLE), |family, of| {
         let flags = of.find(NFTA_TABLE_FLAGS).and_then(big_endian).unwrap_or(0);
         if flags as u32 & DORMANT != 0 {
             dormant.push(table(family, of, NFTA_TABLE_NAME));
@@ -94,10 +83,10 @@ pub fn ruleset() -> rustix::io::Result<Ruleset> {
     });
     match tables {
         // No nf_tables in this kernel.
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(rules),
+        Err(Errno::PROTONOSUPPORT | Errno::INVAL | Errno::OPNOTSUPP) => return Ok(rules),
         other => other?,
     }
-    dump(&mut netlink, (GETCHAIN, NEWCHAIN), |family, of| {
+    dump(opener, (Dump::Chains, NEWCHAIN), |family, of| {
         let (table, name) = (
             table(family, of, NFTA_CHAIN_TABLE),
             text(of.find(NFTA_CHAIN_NAME)),
@@ -110,7 +99,7 @@ pub fn ruleset() -> rustix::io::Result<Ruleset> {
         rules.chains.entry((table, name)).or_default();
     })?;
     rules.bases.sort_by_key(|base| (base.hook, base.priority));
-    dump(&mut netlink, (GETRULE, NEWRULE), |family, of| {
+    dump(opener, (Dump::Rules, NEWRULE), |family, of| {
         let table = table(family, of, NFTA_RULE_TABLE);
         let name = text(of.find(NFTA_RULE_CHAIN));
         let handle = of.find(NFTA_RULE_HANDLE).and_then(big_endian).unwrap_or(0);
@@ -124,7 +113,7 @@ pub fn ruleset() -> rustix::io::Result<Ruleset> {
         chain.rules.push(Rule { handle, steps });
     })?;
     let mut shapes = Vec::new();
-    dump(&mut netlink, (GETSET, NEWSET), |family, of| {
+    dump(opener, (Dump::Sets, NEWSET), |family, of| {
         let name = (
             table(family, of, NFTA_SET_TABLE),
             text(of.find(NFTA_SET_NAME)),
@@ -140,7 +129,7 @@ pub fn ruleset() -> rustix::io::Result<Ruleset> {
         rules.sets.insert(name, set);
     })?;
     for ((table, name), of_intervals, key) in shapes {
-        let elements = elements(&mut netlink, &table, &name, key);
+        let elements = elements(opener, &table, &name, key);
         let Some(set) = rules.sets.get_mut(&(table, name)) else {
             continue;
         };
@@ -163,12 +152,11 @@ pub fn ruleset() -> rustix::io::Result<Ruleset> {
 
 /// Every answer to a dump of one kind: its family and its attributes.
 fn dump(
-    netlink: &mut Netlink,
-    (get, new): (u16, u16),
+    opener: &Opener,
+    (what, new): (Dump, u16),
     mut each: impl FnMut(u8, Attributes<'_>),
 ) -> rustix::io::Result<()> {
-    let mut request = Request::new(get, &[0; GENMSG_LEN]);
-    netlink.dump(&mut request, |message: Message<'_>| {
+    opener.rules(what)?.rest(|message: Message<'_>| {
         if message.kind == new
             && let Some((header, attributes)) = message.split::<GENMSG_LEN>()
         {
@@ -236,19 +224,10 @@ struct Read {
     conditional: bool,
 }
 
-fn elements(
-    netlink: &mut Netlink,
-    table: &Table,
-    set: &str,
-    key_len: usize,
-) -> rustix::io::Result<Read> {
+fn elements(opener: &Opener, table: &Table, set: &str, key_len: usize) -> rustix::io::Result<Read> {
     let mut read = Read::default();
-    let mut request = Request::new(GETSETELEM, &[table.family, 0, 0, 0]);
-    let with_end = |name: &str| [name.as_bytes(), &[0]].concat();
-    request
-        .attribute(NFTA_SET_ELEM_LIST_TABLE, &with_end(&table.name))
-        .attribute(NFTA_SET_ELEM_LIST_SET, &with_end(set));
-    netlink.dump(&mut request, |message| {
+    let mut netlink = opener.elements(table.family, &table.name, set)?;
+    netlink.rest(|message| {
         if message.kind != NEWSETELEM {
             return;
         }

@@ -1,0 +1,273 @@
+//! What the opener is asked, and what of that it refuses. All requests have one length, and are judged before
+//! anything is done for them.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use rustix::io::{Errno, Result};
+use wire::ethernet::MacAddr;
+
+/// Bytes of a name, with the zero that ends it: what nf_tables allows.
+const NAME: usize = 256;
+const ADDRESS: usize = 8;
+const MAC: usize = ADDRESS + 16;
+const TABLE: usize = MAC + 8;
+const SET: usize = TABLE + NAME;
+/// Bytes of a request.
+pub const LEN: usize = SET + NAME;
+
+/// What of nf_tables is dumped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dump {
+    /// The tables.
+    Tables,
+    /// The chains of all.
+    Chains,
+    /// Their rules.
+    Rules,
+    /// Their sets, without the elements.
+    Sets,
+}
+
+impl Dump {
+    const ALL: [Self; 4] = [Self::Tables, Self::Chains, Self::Rules, Self::Sets];
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Have the kernel resolve a neighbour on one of the interfaces, or probe it.
+    Probe {
+        /// The interface's index.
+        interface: u32,
+        /// The neighbour.
+        address: IpAddr,
+    },
+    /// Tell the kernel that a neighbour answers from where the kernel has it.
+    Confirm {
+        /// The interface's index.
+        interface: u32,
+        /// The neighbour.
+        address: IpAddr,
+        /// Where it was heard from.
+        mac: MacAddr,
+    },
+    /// An AF_XDP socket that is bound to nothing.
+    Socket,
+    /// A socket with a dump of nf_tables that has begun.
+    Rules(Dump),
+    /// The same of a set's elements.
+    Elements {
+        /// The family of its table.
+        family: u8,
+        /// Its table.
+        table: String,
+        /// Its name.
+        set: String,
+    },
+    /// A socket that hears when rules change.
+    RuleChanges,
+    /// The programs of a cgroup, whose directory comes along.
+    Hooks,
+}
+
+impl Request {
+    /// As it travels.
+    ///
+    /// # Errors
+    /// `NAMETOOLONG`: nf_tables has no such name.
+    pub fn encode(&self) -> Result<[u8; LEN]> {
+        let mut bytes = [0; LEN];
+        match self {
+            Self::Probe { interface, address } => put_neighbour(&mut bytes, *interface, *address),
+            Self::Confirm {
+                interface,
+                address,
+                mac,
+            } => {
+                put_neighbour(&mut bytes, *interface, *address);
+                bytes[MAC..MAC + 6].copy_from_slice(&mac.0);
+            }
+            Self::Rules(what) => bytes[1] = *what as u8,
+            Self::Elements { family, table, set } => {
+                bytes[1] = *family;
+                put_name(&mut bytes[TABLE..SET], table)?;
+                put_name(&mut bytes[SET..], set)?;
+            }
+            Self::Socket | Self::RuleChanges | Self::Hooks => {}
+        }
+        bytes[0] = match self {
+            Self::Probe { .. } => 1,
+            Self::Confirm { .. } => 2,
+            Self::Socket => 3,
+            Self::Rules(_) => 4,
+            Self::Elements { .. } => 5,
+            Self::RuleChanges => 6,
+            Self::Hooks => 7,
+        };
+        Ok(bytes)
+    }
+
+    /// What is asked, if whoever was told of these interfaces does it.
+    ///
+    /// # Errors
+    /// `BADMSG`: it is no request. `ACCESS`: the interface is none of those. `INVAL`: nobody has such an address
+    /// to himself.
+    pub fn judge(bytes: &[u8], interfaces: &[u32]) -> Result<Self> {
+        let bytes: &[u8; LEN] = bytes.try_into().map_err(|_| Errno::BADMSG)?;
+        Ok(match bytes[0] {
+            1 => {
+                let (interface, address) = neighbour(bytes, interfaces)?;
+                Self::Probe { interface, address }
+            }
+            2 => {
+                let (interface, address) = neighbour(bytes, interfaces)?;
+                let mac = bytes[MAC..MAC + 6].try_into().map_err(|_| Errno::BADMSG)?;
+                let mac = MacAddr(mac);
+                Self::Confirm {
+                    interface,
+                    address,
+                    mac,
+                }
+            }
+            3 => Self::Socket,
+            4 => {
+                let what = Dump::ALL.into_iter().find(|it| *it as u8 == bytes[1]);
+                Self::Rules(what.ok_or(Errno::BADMSG)?)
+            }
+            5 => Self::Elements {
+                family: bytes[1],
+                table: name(&bytes[TABLE..SET])?,
+                set: name(&bytes[SET..])?,
+            },
+            6 => Self::RuleChanges,
+            7 => Self::Hooks,
+            _ => return Err(Errno::BADMSG),
+        })
+    }
+}
+
+fn put_neighbour(bytes: &mut [u8; LEN], interface: u32, address: IpAddr) {
+    let address = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    bytes[4..ADDRESS].copy_from_slice(&interface.to_ne_bytes());
+    bytes[ADDRESS..MAC].copy_from_slice(&address.octets());
+}
+
+fn neighbour(bytes: &[u8; LEN], interfaces: &[u32]) -> Result<(u32, IpAddr)> {
+    let interface = bytes[4..ADDRESS].try_into().map_err(|_| Errno::BADMSG)?;
+    let interface = u32::from_ne_bytes(interface);
+    if !interfaces.contains(&interface) {
+        return Err(Errno::ACCESS);
+    }
+    let address: [u8; 16] = bytes[ADDRESS..MAC].try_into().map_err(|_| Errno::BADMSG)?;
+    let address = IpAddr::V6(Ipv6Addr::from(address)).to_canonical();
+    if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+        return Err(Errno::INVAL);
+    }
+    Ok((interface, address))
+}
+
+fn put_name(place: &mut [u8], name: &str) -> Result<()> {
+    let room = place.get_mut(..name.len()).filter(|_| name.len() < NAME);
+    room.ok_or(Errno::NAMETOOLONG)?
+        .copy_from_slice(name.as_bytes());
+    Ok(())
+}
+
+fn name(place: &[u8]) -> Result<String> {
+    let name = std::ffi::CStr::from_bytes_until_nul(place).map_err(|_| Errno::BADMSG)?;
+    let name = name.to_str().map_err(|_| Errno::BADMSG)?;
+    Ok(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: [u32; 2] = [3, 7];
+
+    fn of(interface: u32, address: &str) -> Request {
+        let address = address.parse().expect("an address");
+        Request::Probe { interface, address }
+    }
+
+    fn judged(request: &Request) -> Result<Request> {
+        Request::judge(&request.encode()?, &OURS)
+    }
+
+    #[test]
+    fn what_is_asked_of_what_is_configured_is_done() {
+        let address = "10.1.2.3".parse().expect("an address");
+        let all = [
+            of(3, "10.1.2.3"),
+            of(7, "fe80::1"),
+            Request::Confirm {
+                interface: 7,
+                address,
+                mac: MacAddr([2, 0, 0, 0, 0, 9]),
+            },
+            Request::Socket,
+            Request::Rules(Dump::Tables),
+            Request::Rules(Dump::Sets),
+            Request::Elements {
+                family: 1,
+                table: "filter".to_owned(),
+                set: "n".repeat(255),
+            },
+            Request::RuleChanges,
+            Request::Hooks,
+        ];
+        for request in all {
+            assert_eq!(judged(&request), Ok(request));
+        }
+    }
+
+    #[test]
+    fn what_is_outside_of_the_configuration_is_refused() {
+        for interface in [0, 1, 4, u32::MAX] {
+            assert_eq!(judged(&of(interface, "10.1.2.3")), Err(Errno::ACCESS));
+            let confirm = Request::Confirm {
+                interface,
+                address: "fe80::1".parse().expect("an address"),
+                mac: MacAddr([0; 6]),
+            };
+            assert_eq!(judged(&confirm), Err(Errno::ACCESS));
+        }
+        let nothing = Request::judge(&of(3, "10.1.2.3").encode().expect("short"), &[]);
+        assert_eq!(nothing, Err(Errno::ACCESS));
+        for address in ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "127.0.0.1", "::1"] {
+            assert_eq!(judged(&of(3, address)), Err(Errno::INVAL), "{address}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        let one = of(3, "10.1.2.3").encode().expect("short");
+        for len in [0, 1, LEN - 1] {
+            assert_eq!(Request::judge(&one[..len], &OURS), Err(Errno::BADMSG));
+        }
+        let long = [&one[..], &[0]].concat();
+        assert_eq!(Request::judge(&long, &OURS), Err(Errno::BADMSG));
+        for kind in (0..=u8::MAX).filter(|kind| !(1..=7).contains(kind)) {
+            let mut bytes = [0; LEN];
+            bytes[0] = kind;
+            assert_eq!(Request::judge(&bytes, &OURS), Err(Errno::BADMSG));
+        }
+        let mut dump = Request::Rules(Dump::Sets).encode().expect("short");
+        dump[1] = 4;
+        assert_eq!(Request::judge(&dump, &OURS), Err(Errno::BADMSG));
+        // A name that does not end, one that is no text, and one that no table has.
+        let mut elements = [b'n'; LEN];
+        elements[0] = 5;
+        assert_eq!(Request::judge(&elements, &OURS), Err(Errno::BADMSG));
+        elements = [0; LEN];
+        (elements[0], elements[TABLE]) = (5, 0xff);
+        assert_eq!(Request::judge(&elements, &OURS), Err(Errno::BADMSG));
+        let set = "n".repeat(256);
+        let (family, table) = (1, String::new());
+        let long = Request::Elements { family, table, set };
+        assert_eq!(long.encode(), Err(Errno::NAMETOOLONG));
+    }
+}
