@@ -97,22 +97,26 @@ fn an_engine_has_no_privileges_and_its_opener_has_two() {
     let engine = outboard.start_engine(&world, None).expect("it starts");
     is_without_privileges(engine.id());
     let opener = opener_of(engine.id());
-    let status = read(format!("/proc/{opener}/status"));
-    for of in ["CapPrm", "CapEff"] {
-        assert_eq!(set(&status, of), TO_OPEN, "{of}");
+    let threads = std::fs::read_dir(format!("/proc/{opener}/task")).expect("it runs");
+    let mut names = Vec::new();
+    for thread in threads.flatten() {
+        let status = read(thread.path().join("status").display().to_string());
+        for (of, is) in [
+            ("CapPrm", TO_OPEN),
+            ("CapEff", TO_OPEN),
+            ("CapInh", 0),
+            ("CapAmb", 0),
+        ] {
+            assert_eq!(set(&status, of), is, "{of}");
+        }
+        for (name, value) in [("Seccomp", "2"), ("NoNewPrivs", "1")] {
+            assert_eq!(line(&status, name), value, "{name}");
+        }
+        names.push(line(&status, "Name").to_owned());
     }
-    for of in ["CapInh", "CapAmb"] {
-        assert_eq!(set(&status, of), 0, "{of}");
-    }
-    for (name, value) in [
-        ("Name", "opener"),
-        ("Threads", "1"),
-        ("Seccomp", "2"),
-        ("NoNewPrivs", "1"),
-    ] {
-        assert_eq!(line(&status, name), value, "{name}");
-    }
-    // It has inherited nothing of the engine's: the way to that, and a socket of its own for neighbours.
+    names.sort();
+    assert_eq!(names, ["neighbours", "opener"]);
+    // It has inherited nothing of the engine's: two ways to that, and a socket of its own for neighbours.
     let fds = std::fs::read_dir(format!("/proc/{opener}/fd")).expect("it runs");
     let fds = fds
         .flatten()
@@ -120,7 +124,7 @@ fn an_engine_has_no_privileges_and_its_opener_has_two() {
     let fds: BTreeSet<String> = fds.map(|to| to.display().to_string()).collect();
     let sockets = fds.iter().filter(|to| to.starts_with("socket:"));
     let others = fds.iter().filter(|to| to.starts_with("anon_inode:"));
-    assert_eq!((sockets.count(), others.count()), (2, 0), "{fds:?}");
+    assert_eq!((sockets.count(), others.count()), (3, 0), "{fds:?}");
     let words = read(format!("/proc/{opener}/cmdline"));
     assert!(words.starts_with("outboard\0opener\0"), "{words}");
 

@@ -3,7 +3,8 @@
 use std::io::IoSlice;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use netdev::cgroup::Hook;
 use rustix::io::{Errno, Result};
@@ -11,14 +12,14 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::time::Timespec;
 use wire::ethernet::MacAddr;
 
-use super::channel::{ANSWER, Begun, receive, send};
+use super::channel::{ANSWER, Begun, pair, receive, send};
 use super::doer::{Doer, Done};
 use super::words::{Dump, Request};
 use crate::slow::kernel::netlink::Netlink;
 use crate::slow::kernel::privileges::Rights;
 
-/// How long it may take to answer. The kernel may stand still for a while under its lock, and a machine as well; an
-/// opener that was stopped is not waited for again.
+/// How long it may take to answer what does not wait for the kernel's lock on networks. Machines stand still for a
+/// while; an opener that was stopped is not waited for again.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 10,
     tv_nsec: 0,
@@ -30,10 +31,15 @@ pub struct Opener(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    way: Mutex<Way>,
+    /// For neighbours. Who asks may have to wait for whoever holds the kernel's lock on all that changes in networks.
+    neighbours: Mutex<Way>,
+    /// For everything else.
+    others: Mutex<Way>,
     /// What it may do, if it is another than who asks.
     rights: Option<Rights>,
     process: Option<OwnedFd>,
+    /// That it is gone has been said.
+    is_said: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -42,8 +48,7 @@ enum Way {
     Here(Doer),
     /// Another does.
     There(OwnedFd),
-    /// Nobody does, and whether that has been said.
-    Gone { is_said: bool },
+    Gone,
 }
 
 impl Default for Way {
@@ -59,7 +64,7 @@ impl Opener {
     /// There are no more descriptors.
     pub fn here(interfaces: &[u32]) -> Result<Self> {
         Ok(Self(Arc::new(Shared {
-            way: Mutex::new(Way::Here(Doer::of(interfaces)?)),
+            neighbours: Mutex::new(Way::Here(Doer::of(interfaces)?)),
             ..Shared::default()
         })))
     }
@@ -70,12 +75,21 @@ impl Opener {
     /// It does not say so.
     pub fn of(begun: Begun) -> Result<Self> {
         let Begun { socket, process } = begun;
-        let hello = answer(&socket)?;
-        let rights = Rights::decode(&hello.told).ok_or(Errno::PROTO)?;
+        let (neighbours, its) = pair()?;
+        send(&socket, &[IoSlice::new(&[0])], Some(its.as_fd()))?;
+        // Who has it alone is heard to end.
+        drop(its);
+        let mut rights = None;
+        for way in [&neighbours, &socket] {
+            let hello = receive_one(way, Some(PATIENCE))??;
+            rights = Some(Rights::decode(&hello.told).ok_or(Errno::PROTO)?);
+        }
         Ok(Self(Arc::new(Shared {
-            way: Mutex::new(Way::There(socket)),
-            rights: Some(rights),
+            neighbours: Mutex::new(Way::There(neighbours)),
+            others: Mutex::new(Way::There(socket)),
+            rights,
             process,
+            ..Shared::default()
         })))
     }
 
@@ -86,7 +100,10 @@ impl Opener {
 
     /// Whether it can be asked.
     pub fn is_there(&self) -> bool {
-        !matches!(*self.way(), Way::Gone { .. })
+        // Whose way is in use has somebody at its other end, or is about to hear that there is nobody.
+        let ways = [&self.0.neighbours, &self.0.others].into_iter();
+        let mut known = ways.filter_map(|way| way.try_lock().ok());
+        !known.any(|way| matches!(*way, Way::Gone))
     }
 
     /// Readable when its process has ended, if it is one.
@@ -103,37 +120,66 @@ impl Opener {
         });
         let signal = status.and_then(|status| status.terminating_signal());
         let why = signal.map_or_else(|| "ended".to_owned(), |it| format!("ended by signal {it}"));
-        is_gone(&mut self.way(), &why);
+        // Who waits on a way hears it by that.
+        for way in [&self.0.neighbours, &self.0.others] {
+            if let Ok(mut way) = way.try_lock() {
+                *way = Way::Gone;
+            }
+        }
+        self.is_gone(&why);
     }
 
-    fn way(&self) -> MutexGuard<'_, Way> {
-        // Whoever panics ends the engine.
-        self.0.way.lock().unwrap_or_else(PoisonError::into_inner)
+    /// It cannot be asked any more: says so once, and what follows.
+    fn is_gone(&self, why: &str) {
+        if !self.0.is_said.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                why,
+                "the opener is gone: until the engine is started again, no neighbour is probed or confirmed, no \
+                 changed rules of netfilter are read, and only so many receive queues can be added as there are sockets"
+            );
+        }
     }
 
-    /// Asks, and waits for the answer.
+    /// Asks about a neighbour, and waits for as long as that takes.
+    fn ask_of_neighbour(&self, request: &Request) -> Result<()> {
+        self.ask_by(&self.0.neighbours, None, request, None)
+            .map(drop)
+    }
+
+    /// Asks anything else, and waits for the answer.
+    fn ask(&self, request: &Request, fd: Option<BorrowedFd<'_>>) -> Result<Done> {
+        self.ask_by(&self.0.others, Some(PATIENCE), request, fd)
+    }
+
+    /// Asks by one of its ways.
     ///
     /// # Errors
     /// The kernel's; `PIPE`: there is nobody to ask.
-    fn ask(&self, request: &Request, fd: Option<BorrowedFd<'_>>) -> Result<Done> {
-        let mut way = self.way();
+    fn ask_by(
+        &self,
+        way: &Mutex<Way>,
+        limit: Option<Timespec>,
+        request: &Request,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> Result<Done> {
+        // Whoever panics ends the engine.
+        let mut way = way.lock().unwrap_or_else(PoisonError::into_inner);
         let socket = match &mut *way {
             Way::Here(doer) => return doer.perform(request, fd),
             Way::There(socket) => socket,
-            Way::Gone { .. } => return Err(Errno::PIPE),
+            Way::Gone => return Err(Errno::PIPE),
         };
         let bytes = request.encode()?;
-        let answered = send(socket, &[IoSlice::new(&bytes)], fd).and_then(|()| receive_one(socket));
-        match answered {
+        let sent = send(socket, &[IoSlice::new(&bytes)], fd);
+        match sent.and_then(|()| receive_one(socket, limit)) {
             Ok(answered) => answered,
-            // Who is told that the process has ended says how.
-            Err(Errno::PIPE) if self.0.process.is_some() => {
-                *way = Way::Gone { is_said: false };
-                Err(Errno::PIPE)
-            }
             Err(error) => {
                 // What it says later would be taken for the answer to another question.
-                is_gone(&mut way, &error.to_string());
+                *way = Way::Gone;
+                // Who is told that the process has ended says how.
+                if error != Errno::PIPE || self.0.process.is_none() {
+                    self.is_gone(&error.to_string());
+                }
                 Err(Errno::PIPE)
             }
         }
@@ -141,8 +187,7 @@ impl Opener {
 
     /// Has the kernel resolve a neighbour on an interface, or probe it.
     pub fn probe(&self, interface: u32, address: IpAddr) -> Result<()> {
-        self.ask(&Request::Probe { interface, address }, None)
-            .map(drop)
+        self.ask_of_neighbour(&Request::Probe { interface, address })
     }
 
     /// Tells the kernel that a neighbour answers.
@@ -152,7 +197,7 @@ impl Opener {
             address,
             mac,
         };
-        self.ask(&request, None).map(drop)
+        self.ask_of_neighbour(&request)
     }
 
     /// An AF_XDP socket.
@@ -188,27 +233,10 @@ impl Opener {
     }
 }
 
-/// It cannot be asked any more: says so once, and what follows.
-fn is_gone(way: &mut Way, why: &str) {
-    if !matches!(way, Way::Gone { is_said: true }) {
-        *way = Way::Gone { is_said: true };
-        tracing::error!(
-            why,
-            "the opener is gone: until the engine is started again, no neighbour is probed or confirmed, no \
-             changed rules of netfilter are read, and only so many receive queues can be added as there are sockets"
-        );
-    }
-}
-
-/// Its next message, which is no refusal.
-fn answer(socket: &OwnedFd) -> Result<Done> {
-    receive_one(socket)?
-}
-
 /// Its next message, if one comes; and what that is.
-fn receive_one(socket: &OwnedFd) -> Result<Result<Done>> {
+fn receive_one(socket: &OwnedFd, limit: Option<Timespec>) -> Result<Result<Done>> {
     let mut bytes = [0; ANSWER];
-    let mut came = receive(socket, &mut bytes, Some(PATIENCE))?;
+    let mut came = receive(socket, &mut bytes, limit)?;
     let message = bytes.get(..came.bytes).unwrap_or_default();
     let (code, told) = message.split_first_chunk().ok_or(Errno::PROTO)?;
     Ok(match i32::from_ne_bytes(*code) {
@@ -222,7 +250,6 @@ fn receive_one(socket: &OwnedFd) -> Result<Result<Done>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::channel::pair;
     use super::super::serve::on_a_thread;
     use super::*;
 
@@ -254,34 +281,70 @@ mod tests {
             .expect("what was refused does no harm to it");
     }
 
+    /// One that says this by both ways, and then waits until it may go on.
+    fn says(hello: &'static [u8]) -> (Begun, std::sync::mpsc::Sender<()>) {
+        let (socket, its) = pair().expect("descriptors");
+        let (go, may_go) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut came = receive(&its, &mut [0], None).expect("the other way");
+            let other = came.fds.pop().expect("it comes along");
+            for way in [&other, &its] {
+                send(way, &[IoSlice::new(hello)], None).expect("sent");
+            }
+            let _ = may_go.recv();
+        });
+        let process = None;
+        (Begun { socket, process }, go)
+    }
+
     #[test]
     fn one_that_has_ended_is_not_waited_for() {
-        let (ours, its) = pair().expect("descriptors");
-        let hello = [0u8; 4 + 9];
-        send(&its, &[IoSlice::new(&hello)], None).expect("sent");
-        let process = None;
-        let opener = Opener::of(Begun {
-            socket: ours,
-            process,
-        });
-        let opener = opener.expect("it has said so");
+        let (begun, go) = says(&[0; 4 + 9]);
+        let opener = Opener::of(begun).expect("it has said so");
         assert!(opener.is_there());
-        drop(its);
+        drop(go);
         for _ in 0..2 {
             assert_eq!(opener.socket().expect_err("nobody"), Errno::PIPE);
             assert!(!opener.is_there());
         }
+        let neighbour = opener.probe(1, "192.0.2.1".parse().expect("an address"));
+        assert_eq!(neighbour, Err(Errno::PIPE));
     }
 
     #[test]
     fn one_that_says_nothing_sensible_is_none() {
-        let (ours, its) = pair().expect("descriptors");
-        send(&its, &[IoSlice::new(&[0; 5])], None).expect("sent");
-        let process = None;
-        let begun = Begun {
-            socket: ours,
-            process,
-        };
+        let (begun, _go) = says(&[0; 5]);
         assert_eq!(Opener::of(begun).expect_err("no rights"), Errno::PROTO);
+    }
+
+    #[test]
+    fn who_waits_for_a_neighbour_holds_up_nobody_else() {
+        let (socket, its) = pair().expect("descriptors");
+        let (go, may_go) = std::sync::mpsc::channel::<()>();
+        // Its answer about a neighbour does not come before it is told to go on; another answer does at once.
+        let other_side = std::thread::spawn(move || {
+            let mut came = receive(&its, &mut [0], None).expect("the other way");
+            let other = came.fds.pop().expect("it comes along");
+            for way in [&other, &its] {
+                send(way, &[IoSlice::new(&[0; 4 + 9])], None).expect("sent");
+            }
+            let mut bytes = [0; super::super::words::LEN];
+            receive(&other, &mut bytes, None).expect("about a neighbour");
+            receive(&its, &mut bytes, None).expect("about something else");
+            let refused = Errno::PERM.raw_os_error().to_ne_bytes();
+            send(&its, &[IoSlice::new(&refused)], None).expect("sent");
+            let _ = may_go.recv();
+            send(&other, &[IoSlice::new(&[0; 4])], None).expect("sent");
+        });
+        let process = None;
+        let opener = Opener::of(Begun { socket, process }).expect("it has said so");
+        let asks = opener.clone();
+        let waits =
+            std::thread::spawn(move || asks.probe(1, "192.0.2.1".parse().expect("an address")));
+        assert_eq!(opener.socket().expect_err("refused"), Errno::PERM);
+        assert!(opener.is_there());
+        drop(go);
+        assert_eq!(waits.join().expect("no panic"), Ok(()));
+        other_side.join().expect("no panic");
     }
 }

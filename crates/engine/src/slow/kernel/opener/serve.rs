@@ -11,6 +11,7 @@ use rustix::process::{
 use super::channel::{Begun, pair, receive, send};
 use super::doer::{Doer, Done};
 use super::words::{LEN, Request};
+use crate::all_or_none::AbortOnPanic;
 use crate::slow::kernel::privileges::{self, Rights};
 
 /// Makes this process an opener for the interfaces with these indices, asked by `socket`. Returns when nobody
@@ -24,7 +25,7 @@ pub fn run(socket: OwnedFd, interfaces: &[u32]) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // Of the same user as the engine, and not for it to look into.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    Ok(serve(&socket, interfaces)?)
+    Ok(serve_both(&socket, interfaces, || std::process::exit(1))?)
 }
 
 /// One on a thread of this process, for who has no program to execute: tests.
@@ -35,11 +36,33 @@ pub fn on_a_thread(interfaces: &[u32]) -> io::Result<Begun> {
     let (ours, its) = pair()?;
     let interfaces = interfaces.to_vec();
     let thread = std::thread::Builder::new().name("opener".to_owned());
-    thread.spawn(move || serve(&its, &interfaces))?;
+    thread.spawn(move || serve_both(&its, &interfaces, || ()))?;
     Ok(Begun {
         socket: ours,
         process: None,
     })
+}
+
+/// Serves neighbours by a thread of its own, for that waits for the kernel's lock, and everything else here. The first
+/// message brings the way by which that thread is asked; when nobody can ask it any more, it says so to `ended`.
+fn serve_both(
+    socket: &OwnedFd,
+    interfaces: &[u32],
+    ended: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let its = receive(socket, &mut [0], None)?.fds.pop();
+    let its = its.ok_or(Errno::PROTO)?;
+    let interfaces = interfaces.to_vec();
+    let thread = std::thread::Builder::new().name("neighbours".to_owned());
+    let thread = thread.spawn(move || {
+        let _all_or_none = AbortOnPanic;
+        // Why it ends is not asked: without it there is no opener.
+        let _ = serve(&its, &interfaces);
+        ended();
+    });
+    thread.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
+    // Here there are no neighbours, on whichever interface.
+    serve(socket, &[])
 }
 
 fn serve(socket: &OwnedFd, interfaces: &[u32]) -> Result<()> {
