@@ -55,6 +55,25 @@ fn what_comes_by_the_wire_is_told_from_what_comes_from_this_machine() {
     assert!(from_here.contains("from this machine"), "{from_here}");
     drop(queue);
     engine.stop(HANG).expect("an end");
+    // So does the kernel give it, where there is no engine.
+    let client = IpAddr::from(Side::Client.ipv4());
+    let listeners = [PORT + 2, PORT + 3].map(|port| {
+        let listen = || Ok(TcpListener::bind((client, port))?);
+        world.on(Side::Client, listen).expect("a listener")
+    });
+    let context = Context::attach_at(outboard.socket(), "test", Mode::Any).expect("a context");
+    let mut queue = context.queue().expect("a queue");
+    let from = SocketAddr::new(World::address(Side::Server, client), LOW_PORT + 1);
+    for listener in &listeners {
+        let remote = listener.local_addr().expect("bound");
+        let handle = queue
+            .connect_from(Some(from), remote, &[], 0)
+            .expect("begun");
+        let mut events = Vec::new();
+        queue.wait(&mut events, 1, Some(HANG)).expect("an event");
+        assert_eq!((events[0].kind, events[0].error), (Kind::Open, 0));
+        assert_eq!(queue.is_offloaded(handle), Ok(false));
+    }
 }
 
 /// Addresses that do not go with one interface are usual on the loopback interface.
@@ -116,14 +135,18 @@ fn what_leaves_from_an_address_of_another_interface_is_the_kernels() {
             queue.connect_from(from, remote, &[], 0),
             Err(Errno::OPNOTSUPP)
         );
-        // The engine may bind no low port itself: the program shows that it may.
-        for port in [0, LOW_PORT] {
-            let from = SocketAddr::new(World::address(Side::Server, client), port);
+        // The engine may bind no low port itself: the program shows that it may. From one it has several.
+        let listen = || Ok(TcpListener::bind((client, PORT + 1))?);
+        let another = world.on(Side::Client, listen).expect("a listener");
+        let another = another.local_addr().expect("bound");
+        let own = World::address(Side::Server, client);
+        for (port, remote) in [(0, remote), (LOW_PORT, remote), (LOW_PORT, another)] {
+            let from = SocketAddr::new(own, port);
             let handle = queue.connect_from(Some(from), remote, &[], 0);
             let handle = handle.expect("begun");
             queue.wait(&mut events, 1, Some(HANG)).expect("an event");
             let opened = (events[0].kind, events[0].error);
-            assert_eq!(opened, (Kind::Open, 0), "{from}");
+            assert_eq!(opened, (Kind::Open, 0), "{from} to {remote}");
             assert_eq!(queue.is_offloaded(handle), Ok(true));
             let local = queue.local(handle).expect("it is open");
             assert!(port == 0 || local == from, "{local}");

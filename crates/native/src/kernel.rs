@@ -64,26 +64,33 @@ pub(crate) fn can_bind(local: SocketAddr) -> Result<(), Errno> {
     })
 }
 
-/// The first port that anybody may bind to.
-const UNPRIVILEGED: u16 = 1024;
+/// Ports below this are not everybody's, whatever the kernel is set to.
+const PRIVILEGED: u16 = 1024;
 
-/// A socket that has a port which not everybody may have, if `local` names such a one: with it the program shows
-/// that it may.
-///
-/// # Errors
-/// As of bind(2).
-pub(crate) fn right_to(local: SocketAddr) -> Result<Option<Arc<OwnedFd>>, Errno> {
-    if !(1..UNPRIVILEGED).contains(&local.port()) {
-        return Ok(None);
+/// A socket that has a port which not everybody may have, if `local` names such a one and the kernel gives it: with it
+/// the program shows that it may. Who is not given it hears why where the port is used.
+pub(crate) fn right_to(local: SocketAddr) -> Option<Arc<OwnedFd>> {
+    let port = local.port();
+    if port == 0 || port >= first_of_everybody() {
+        return None;
     }
     let family = match local {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    rustix::net::bind(&socket, &local)?;
-    Ok(Some(Arc::new(socket)))
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).ok()?;
+    // As a connection of the kernel's from there: more of them have that port, to other peers.
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).ok()?;
+    rustix::net::bind(&socket, &local).ok()?;
+    Some(Arc::new(socket))
+}
+
+/// The first port that anybody may bind to.
+fn first_of_everybody() -> u16 {
+    let set = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    let set = set.ok().and_then(|set| set.trim().parse().ok());
+    set.unwrap_or(PRIVILEGED).max(PRIVILEGED)
 }
 
 /// A connection of the kernel's, non-blocking.
