@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use super::OpenError;
 use super::socket::new_socket;
 
+/// How often whoever takes one tries, where others are taking theirs.
+const TRIES: u32 = 1000;
+
 /// Sockets that are bound to nothing, as many as are wanted, or fewer until somebody has
 /// [replaced](Self::add) those that were taken.
 #[derive(Debug)]
@@ -36,11 +39,16 @@ impl Stock {
 
     /// One of them. Never waits.
     pub(super) fn take(&self) -> Option<OwnedFd> {
-        let socket = match self.sockets.try_lock() {
-            Ok(mut sockets) => sockets.pop(),
-            Err(TryLockError::Poisoned(sockets)) => sockets.into_inner().pop(),
-            Err(TryLockError::WouldBlock) => None,
-        };
+        // Others hold it for as long as it takes to take one, but may be interrupted meanwhile.
+        let mut tries = (0..TRIES).map(|_| match self.sockets.try_lock() {
+            Ok(mut sockets) => Some(sockets.pop()),
+            Err(TryLockError::Poisoned(sockets)) => Some(sockets.into_inner().pop()),
+            Err(TryLockError::WouldBlock) => {
+                std::hint::spin_loop();
+                None
+            }
+        });
+        let socket = tries.find_map(|taken| taken).flatten();
         // Who has been told already looks for what is there.
         let _ = self.taken.try_send(());
         socket
