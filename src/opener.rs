@@ -4,10 +4,12 @@
 use ::engine::opener::{self, Begun};
 use anyhow::Result;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 /// What this program is, also if its file was replaced meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -22,6 +24,10 @@ pub struct Args {
 
 /// Serves the engine until it is gone.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    // Whoever stops, or tells, all processes of an engine means the engine, which needs the opener to the end.
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     opener::run(socket, &args.interfaces)?;
     Ok(ExitCode::SUCCESS)

@@ -192,19 +192,43 @@ fn an_engine_whose_opener_is_killed_says_so_and_serves_on() {
         assert!(fetch(&world, address).ends_with("it is served"));
     }
     assert!(accepted() >= before + 10.0, "by the engine");
+    // Addresses come and go on every network: whoever cannot read the rules any more need not.
+    let ip = |words: &str| {
+        let ip = world.program(Side::Server, "ip").args(words.split(' '));
+        ip.output().expect("ip");
+    };
+    for _ in 0..3 {
+        let interface = Side::Server.interface();
+        ip(&format!("addr add 192.0.2.77/32 dev {interface}"));
+        ip(&format!("addr del 192.0.2.77/32 dev {interface}"));
+        let before = accepted();
+        assert!(fetch(&world, address).ends_with("it is served"));
+        assert!(accepted() > before, "by the engine: {}", log());
+    }
     engine.stop(LIMIT).expect("it stops");
 }
 
 #[test]
-fn what_a_terminal_tells_an_engine_does_not_end_its_opener() {
-    if lab::skip_without_root("what_a_terminal_tells_an_engine_does_not_end_its_opener") {
+fn what_is_told_to_all_processes_of_an_engine_does_not_end_its_opener() {
+    let test = "what_is_told_to_all_processes_of_an_engine_does_not_end_its_opener";
+    if lab::skip_without_root(test) {
         return;
     }
     let world = World::new().expect("a private network");
     let outboard = Outboard::new(Path::new(BINARY), &world);
     let engine = outboard.start_engine(&world, None).expect("it starts");
     let opener = opener_of(engine.id());
-    // A terminal tells the group.
+    for name in ["-HUP", "-INT", "-QUIT", "-TERM"] {
+        kill(name, opener);
+    }
+    // A signal that would end it does so before the next is asked anything.
+    let stats = outboard.stats().expect("it answers");
+    assert_eq!(total(&stats, "opener"), 1.0);
+    assert!(!is_gone(opener));
+    assert_eq!(opener_of(engine.id()), opener);
+    let status = read(format!("/proc/{opener}/status"));
+    assert!(!line(&status, "State").starts_with('Z'), "{status}");
+    // What a terminal tells goes to its group.
     let group = |pid: u32| {
         let stat = read(format!("/proc/{pid}/stat"));
         let behind = stat.rsplit(')').next().expect("its numbers");

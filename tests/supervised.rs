@@ -141,6 +141,15 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     let opener = std::fs::read_to_string(children).expect("it runs");
     let opener = Path::new("/proc").join(opener.trim());
     assert_eq!(permitted(&opener), OPENING);
+    // Others of its user have no more capabilities than it, and may not look into it all the same.
+    for process in [Path::new("/proc").join(pid.to_string()), opener] {
+        let looks = world
+            .program(Side::Server, "setpriv")
+            .args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")])
+            .args(["--clear-groups", "cat"])
+            .arg(process.join("maps"));
+        assert!(looks.output().is_err(), "{process:?}");
+    }
     // It is stopped: what is on its way arrives, and then nothing more.
     let signal = |name: &str| {
         let pid = pid.to_string();

@@ -33,6 +33,8 @@ pub(super) struct Netfilter {
     followed: Option<Followed>,
     /// They could not be read when they were last asked for.
     silent: bool,
+    /// Some may have changed since they were read.
+    unread: bool,
     /// They are followed.
     follows: bool,
     /// What follows, as the fast half has heard.
@@ -169,8 +171,11 @@ impl Desk {
             followed,
             follows,
             silent,
+            unread,
             ..
         } = &mut self.netfilter;
+        // Addresses change on every network, now and then. Where nobody tells of rules, they may have as well.
+        *unread |= watch.as_mut().is_none_or(|watch| watch.hear() != Ok(false));
         if let Some(watch) = watch {
             match watch.update() {
                 Ok((_, 0)) => {}
@@ -187,7 +192,11 @@ impl Desk {
             }
         }
         if let Some(rules) = followed {
-            let read = rules.update();
+            let read = match *unread {
+                true => rules.update(),
+                false => rules.update_addresses(),
+            };
+            *unread &= read.is_err();
             if let Err(error) = &read
                 && !*silent
             {

@@ -110,11 +110,10 @@ impl Neighbours {
         self.requests.ask(&mut request, CREATE, |_| ())
     }
 
-    /// Tells the kernel that `address` answers from `mac`: forward progress was made (RFC 4861,
-    /// section 7.3.1). If it has another address by now, it keeps that.
-    pub fn confirm(&mut self, address: IpAddr, mac: MacAddr) -> rustix::io::Result<()> {
+    /// Tells the kernel that `address` answers: forward progress was made (RFC 4861, section 7.3.1). It names no
+    /// hardware address: the kernel keeps the one that it has, and refuses where it has none (`INVAL`).
+    pub fn confirm(&mut self, address: IpAddr) -> rustix::io::Result<()> {
         let mut request = self.request(RTM_NEWNEIGH, address, NUD_REACHABLE, 0);
-        request.attribute(NDA_LLADDR, &mac.0);
         self.requests.ask(&mut request, 0, |_| ())
     }
 

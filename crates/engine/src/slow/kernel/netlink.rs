@@ -217,12 +217,14 @@ impl Netlink {
     }
 
     /// Begins to ask for a whole table: whoever has the socket can [take](Self::rest) the answer, also another process
-    /// that might not ask.
+    /// that might not ask. What is asked `first` has been answered then.
     pub fn begin_dump(
         protocol: Option<Protocol>,
+        first: &mut Request,
         request: &mut Request,
     ) -> rustix::io::Result<OwnedFd> {
         let mut netlink = Self::open(protocol)?;
+        netlink.ask(first, 0, |_| ())?;
         netlink.send(request, NLM_F_DUMP)?;
         Ok(netlink.fd)
     }
@@ -231,8 +233,8 @@ impl Netlink {
     pub fn begun(fd: OwnedFd) -> Self {
         Self {
             fd,
-            // That of the first request.
-            sequence: 1,
+            // That of the second request.
+            sequence: 2,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             old: None,
             lost_again: false,

@@ -11,7 +11,9 @@
 //! goes, for this thread and whatever it might execute; and so do [system calls](calls) that it does not make.
 
 use rustix::io::Result;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_privs};
 
 use super::calls;
@@ -100,7 +102,10 @@ pub fn drop_privileges(has_opener: bool) -> Result<Rights> {
     if !lock_any_memory() {
         kept |= CapabilitySet::IPC_LOCK;
     }
-    rights(keep(kept)?, calls::confine(!has_opener))
+    let kept = keep(kept)?;
+    // Without capabilities it would be every process's of its user to look into.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    rights(kept, calls::confine(!has_opener))
 }
 
 /// The same for an opener.

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
 use super::addresses::Addresses;
-use super::netlink::{A_WHILE, Attributes, Netlink};
+use super::netlink::{A_WHILE, Attributes, Netlink, Notified};
 use super::opener::{Dump, Opener};
 use crate::netfilter::Ruleset;
 use rustix::io::Errno;
@@ -111,11 +111,18 @@ impl Followed {
     /// # Errors
     /// The kernel does not answer.
     pub fn update(&mut self) -> rustix::io::Result<()> {
-        for addresses in &mut self.addresses {
-            addresses.update_and_ask()?;
-        }
+        self.update_addresses()?;
         self.rules = read::ruleset(&self.opener)?;
         Ok(())
+    }
+
+    /// Reads the addresses again, where no rule has changed.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn update_addresses(&mut self) -> rustix::io::Result<()> {
+        let mut each = self.addresses.iter_mut();
+        each.try_for_each(|addresses| addresses.update_and_ask().map(drop))
     }
 
     /// The rules.
@@ -145,6 +152,8 @@ impl Followed {
 pub struct Watch {
     notifications: Netlink,
     known: Vec<String>,
+    /// There are changes that have not been read.
+    is_due: bool,
     opener: Opener,
 }
 
@@ -158,17 +167,33 @@ impl Watch {
         Ok(Self {
             notifications: opener.rule_changes()?,
             known: Vec::new(),
+            is_due: true,
             opener,
         })
     }
 
-    /// Reads what the kernel has announced, and asks if that was anything: the chains that are there,
+    /// Hears what the kernel has announced: whether there are changes since the last [`update`](Self::update).
+    ///
+    /// # Errors
+    /// It cannot be heard.
+    pub fn hear(&mut self) -> rustix::io::Result<bool> {
+        let is_due = &mut self.is_due;
+        let heard = self
+            .notifications
+            .notifications(A_WHILE, |_| *is_due = true)?;
+        self.is_due |= heard == Notified::Overrun;
+        Ok(self.is_due)
+    }
+
+    /// Hears what the kernel has announced, and asks if that was anything: the chains that are there,
     /// and how many of them, at the front, were not.
     ///
     /// # Errors
     /// The kernel does not answer.
     pub fn update(&mut self) -> rustix::io::Result<(&[String], usize)> {
-        self.notifications.notifications(A_WHILE, |_| {})?;
+        if !self.hear()? {
+            return Ok((&self.known, 0));
+        }
         let mut there = chains(&self.opener, |family, hook| {
             bypassed(family, hook).or_else(|| bypassed_on_the_way_out(family, hook))
         })?;
@@ -176,6 +201,7 @@ impl Watch {
         let new = there.iter().filter(|chain| !self.known.contains(chain));
         let new = new.count();
         self.known = there;
+        self.is_due = false;
         Ok((&self.known, new))
     }
 
@@ -199,8 +225,8 @@ fn chains(
     let mut found = Vec::new();
     let mut netlink = match opener.rules(Dump::Chains) {
         Ok(netlink) => netlink,
-        // A kernel without netfilter has no rules.
-        Err(Errno::PROTONOSUPPORT) => return Ok(found),
+        // A kernel without netfilter, or nf_tables, has no rules.
+        Err(Errno::PROTONOSUPPORT | Errno::INVAL | Errno::OPNOTSUPP) => return Ok(found),
         Err(error) => return Err(error),
     };
     let answer = netlink.rest(|message| {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use netdev::cgroup::Hook;
 use rustix::io::{Errno, Result};
+use rustix::net::{Shutdown, shutdown};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::time::Timespec;
 use wire::ethernet::MacAddr;
@@ -25,6 +26,16 @@ const PATIENCE: Timespec = Timespec {
     tv_nsec: 0,
 };
 
+/// How long an answer may take: [`PATIENCE`], but in tests.
+#[derive(Debug, Clone, Copy)]
+struct Patience(Timespec);
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self(PATIENCE)
+    }
+}
+
 /// Who does what takes privileges.
 #[derive(Debug, Clone, Default)]
 pub struct Opener(Arc<Shared>);
@@ -38,7 +49,12 @@ struct Shared {
     /// What it may do, if it is another than who asks.
     rights: Option<Rights>,
     process: Option<OwnedFd>,
-    /// That it is gone has been said.
+    /// Our ends of both ways.
+    sockets: Vec<Arc<OwnedFd>>,
+    /// How long an answer may take.
+    patience: Patience,
+    is_gone: AtomicBool,
+    /// And that has been said.
     is_said: AtomicBool,
 }
 
@@ -47,7 +63,7 @@ enum Way {
     /// Whoever asks does it.
     Here(Doer),
     /// Another does.
-    There(OwnedFd),
+    There(Arc<OwnedFd>),
     Gone,
 }
 
@@ -74,21 +90,28 @@ impl Opener {
     /// # Errors
     /// It does not say so.
     pub fn of(begun: Begun) -> Result<Self> {
+        Self::with_patience(begun, Patience::default())
+    }
+
+    fn with_patience(begun: Begun, patience: Patience) -> Result<Self> {
         let Begun { socket, process } = begun;
         let (neighbours, its) = pair()?;
         send(&socket, &[IoSlice::new(&[0])], Some(its.as_fd()))?;
         // Who has it alone is heard to end.
         drop(its);
+        let (neighbours, socket) = (Arc::new(neighbours), Arc::new(socket));
         let mut rights = None;
         for way in [&neighbours, &socket] {
             let hello = receive_one(way, Some(PATIENCE))??;
             rights = Some(Rights::decode(&hello.told).ok_or(Errno::PROTO)?);
         }
         Ok(Self(Arc::new(Shared {
+            sockets: vec![Arc::clone(&neighbours), Arc::clone(&socket)],
             neighbours: Mutex::new(Way::There(neighbours)),
             others: Mutex::new(Way::There(socket)),
             rights,
             process,
+            patience,
             ..Shared::default()
         })))
     }
@@ -100,10 +123,7 @@ impl Opener {
 
     /// Whether it can be asked.
     pub fn is_there(&self) -> bool {
-        // Whose way is in use has somebody at its other end, or is about to hear that there is nobody.
-        let ways = [&self.0.neighbours, &self.0.others].into_iter();
-        let mut known = ways.filter_map(|way| way.try_lock().ok());
-        !known.any(|way| matches!(*way, Way::Gone))
+        !self.0.is_gone.load(Ordering::Relaxed)
     }
 
     /// Readable when its process has ended, if it is one.
@@ -120,45 +140,51 @@ impl Opener {
         });
         let signal = status.and_then(|status| status.terminating_signal());
         let why = signal.map_or_else(|| "ended".to_owned(), |it| format!("ended by signal {it}"));
-        // Who waits on a way hears it by that.
-        for way in [&self.0.neighbours, &self.0.others] {
-            if let Ok(mut way) = way.try_lock() {
-                *way = Way::Gone;
-            }
-        }
-        self.is_gone(&why);
+        self.is_gone();
+        self.say_so(&why);
     }
 
-    /// It cannot be asked any more: says so once, and what follows.
-    fn is_gone(&self, why: &str) {
+    /// It is asked nothing any more. Who waits for it hears that, and so does it, if it was only stopped.
+    fn is_gone(&self) {
+        self.0.is_gone.store(true, Ordering::Relaxed);
+        for socket in &self.0.sockets {
+            let _ = shutdown(socket, Shutdown::Both);
+        }
+    }
+
+    /// Says so once, and what follows.
+    fn say_so(&self, why: &str) {
         if !self.0.is_said.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 why,
-                "the opener is gone: until the engine is started again, no neighbour is probed or confirmed, no \
-                 changed rules of netfilter are read, and only so many receive queues can be added as there are sockets"
+                "the opener is gone: until the engine is started again, no neighbour is probed or confirmed, no changed \
+                 rules of netfilter are read, nobody is told of BPF programs of cgroups, and only so many receive queues \
+                 can be added as there are sockets"
             );
         }
     }
 
-    /// Asks about a neighbour, and waits for as long as that takes.
+    /// Asks about a neighbour, and waits for as long as that takes: the kernel answers when it has its lock.
     fn ask_of_neighbour(&self, request: &Request) -> Result<()> {
-        self.ask_by(&self.0.neighbours, None, request, None)
-            .map(drop)
+        // That the opener is there all the same it says where no lock is waited for.
+        let is_there = || self.ask(&Request::Alive, None).is_ok();
+        let done = self.ask_by(&self.0.neighbours, is_there, request, None);
+        done.map(drop)
     }
 
     /// Asks anything else, and waits for the answer.
     fn ask(&self, request: &Request, fd: Option<BorrowedFd<'_>>) -> Result<Done> {
-        self.ask_by(&self.0.others, Some(PATIENCE), request, fd)
+        self.ask_by(&self.0.others, || false, request, fd)
     }
 
-    /// Asks by one of its ways.
+    /// Asks by one of its ways. Where the answer is late, it is waited for while it `may_come`.
     ///
     /// # Errors
     /// The kernel's; `PIPE`: there is nobody to ask.
     fn ask_by(
         &self,
         way: &Mutex<Way>,
-        limit: Option<Timespec>,
+        may_come: impl Fn() -> bool,
         request: &Request,
         fd: Option<BorrowedFd<'_>>,
     ) -> Result<Done> {
@@ -166,19 +192,24 @@ impl Opener {
         let mut way = way.lock().unwrap_or_else(PoisonError::into_inner);
         let socket = match &mut *way {
             Way::Here(doer) => return doer.perform(request, fd),
-            Way::There(socket) => socket,
+            Way::There(socket) => Arc::clone(socket),
             Way::Gone => return Err(Errno::PIPE),
         };
         let bytes = request.encode()?;
-        let sent = send(socket, &[IoSlice::new(&bytes)], fd);
-        match sent.and_then(|()| receive_one(socket, limit)) {
+        let mut answered = send(&socket, &[IoSlice::new(&bytes)], fd)
+            .and_then(|()| receive_one(&socket, Some(self.0.patience.0)));
+        while matches!(answered, Err(Errno::TIMEDOUT)) && may_come() {
+            answered = receive_one(&socket, Some(self.0.patience.0));
+        }
+        match answered {
             Ok(answered) => answered,
             Err(error) => {
                 // What it says later would be taken for the answer to another question.
                 *way = Way::Gone;
+                self.is_gone();
                 // Who is told that the process has ended says how.
                 if error != Errno::PIPE || self.0.process.is_none() {
-                    self.is_gone(&error.to_string());
+                    self.say_so(&error.to_string());
                 }
                 Err(Errno::PIPE)
             }
@@ -315,6 +346,30 @@ mod tests {
     fn one_that_says_nothing_sensible_is_none() {
         let (begun, _go) = says(&[0; 5]);
         assert_eq!(Opener::of(begun).expect_err("no rights"), Errno::PROTO);
+    }
+
+    /// As one that is stopped.
+    #[test]
+    fn one_that_answers_nothing_is_gone_and_nobody_waits_for_ever() {
+        let (begun, go) = says(&[0; 4 + 9]);
+        let soon = Patience(Timespec {
+            tv_sec: 0,
+            tv_nsec: 20_000_000,
+        });
+        let opener = Opener::with_patience(begun, soon).expect("it has said so");
+        let waits: Vec<_> = (0..3)
+            .map(|_| {
+                let asks = opener.clone();
+                let address = "192.0.2.1".parse().expect("an address");
+                std::thread::spawn(move || asks.probe(1, address))
+            })
+            .collect();
+        for waits in waits {
+            assert_eq!(waits.join().expect("no panic"), Err(Errno::PIPE));
+        }
+        assert!(!opener.is_there());
+        assert_eq!(opener.socket().expect_err("nobody"), Errno::PIPE);
+        drop(go);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Does what the opener is asked for: here, or in its process.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use netdev::cgroup;
 use netdev::xdp;
 use rustix::io::{Errno, Result};
 
 use super::words::{Dump, Request};
-use crate::slow::kernel::neighbours::Neighbours;
+use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
 use crate::slow::kernel::netlink::{self, NETFILTER, Netlink};
 
 const NFNL_SUBSYS_NFTABLES: u16 = 10 << 8;
@@ -16,12 +17,21 @@ const GETCHAIN: u16 = NFNL_SUBSYS_NFTABLES | 4;
 const GETRULE: u16 = NFNL_SUBSYS_NFTABLES | 7;
 const GETSET: u16 = NFNL_SUBSYS_NFTABLES | 10;
 const GETSETELEM: u16 = NFNL_SUBSYS_NFTABLES | 13;
+/// The number of the rules' last change.
+const GETGEN: u16 = NFNL_SUBSYS_NFTABLES | 16;
 const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
 const NFTA_SET_ELEM_LIST_SET: u16 = 2;
 /// Length of `struct nfgenmsg`, which begins with the family.
 const GENMSG_LEN: usize = 4;
 /// `NFNLGRP_NFTABLES`, as a mask.
 const NFTABLES_GROUP: u32 = 1 << 6;
+
+/// Begins a dump, on a socket by which a large message has been received before: the kernel makes room in an answer as
+/// for those that were, and ends a dump, without a word, whose first entry finds none.
+fn begin_dump(request: &mut netlink::Request) -> Result<Done> {
+    let mut first = netlink::Request::new(GETGEN, &[0; GENMSG_LEN]);
+    Netlink::begin_dump(NETFILTER, &mut first, request).map(Done::from)
+}
 
 /// What comes of a request.
 #[derive(Debug, Default)]
@@ -42,11 +52,45 @@ impl From<OwnedFd> for Done {
     }
 }
 
+/// So many neighbours are probed at once, and so many in a second after that: each may make an entry in a table that all
+/// networks of the machine share.
+const PROBES: f64 = 512.0;
+
+/// What may be probed still.
+#[derive(Debug)]
+struct Bucket {
+    left: f64,
+    as_of: Option<Instant>,
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self {
+            left: PROBES,
+            as_of: None,
+        }
+    }
+}
+
+impl Bucket {
+    fn take(&mut self, now: Instant) -> Result<()> {
+        let since = self.as_of.replace(now).unwrap_or(now);
+        let since = now.saturating_duration_since(since).as_secs_f64();
+        self.left = (self.left + since * PROBES).min(PROBES);
+        if self.left < 1.0 {
+            return Err(Errno::BUSY);
+        }
+        self.left -= 1.0;
+        Ok(())
+    }
+}
+
 /// Who does it.
 #[derive(Debug, Default)]
 pub struct Doer {
     /// By the indices of their interfaces.
     neighbours: Vec<(u32, Neighbours)>,
+    probes: Bucket,
 }
 
 impl Doer {
@@ -60,7 +104,10 @@ impl Doer {
             Ok((*index, neighbours))
         });
         let neighbours = each.collect::<Result<_>>()?;
-        Ok(Self { neighbours })
+        Ok(Self {
+            neighbours,
+            ..Self::default()
+        })
     }
 
     /// Does what a request asks for, with the descriptor that came along.
@@ -70,7 +117,16 @@ impl Doer {
     pub fn perform(&mut self, request: &Request, came: Option<BorrowedFd<'_>>) -> Result<Done> {
         match request {
             Request::Probe { interface, address } => {
-                self.on(*interface)?.probe(*address)?;
+                let address = *address;
+                let neighbours = self.on(*interface)?;
+                // A permanent entry would become one like others, whose neighbour is asked.
+                if !matches!(
+                    neighbours.ask(address)?,
+                    Knowledge::Resolved { stale: false, .. }
+                ) {
+                    self.probes.take(Instant::now())?;
+                    self.on(*interface)?.probe(address)?;
+                }
                 Ok(Done::default())
             }
             Request::Confirm {
@@ -78,9 +134,19 @@ impl Doer {
                 address,
                 mac,
             } => {
-                self.on(*interface)?.confirm(*address, *mac)?;
-                Ok(Done::default())
+                let neighbours = self.on(*interface)?;
+                match neighbours.ask(*address)? {
+                    Knowledge::Resolved { mac: has, stale } if has == *mac => {
+                        if stale {
+                            neighbours.confirm(*address)?;
+                        }
+                        Ok(Done::default())
+                    }
+                    // Who is believed about this could say who an address is.
+                    _ => Err(Errno::ACCESS),
+                }
             }
+            Request::Alive => Ok(Done::default()),
             Request::Socket => xdp::new_socket().map(Done::from).map_err(|error| {
                 tracing::debug!(%error, "no AF_XDP socket");
                 match error {
@@ -97,7 +163,7 @@ impl Doer {
                     Dump::Sets => GETSET,
                 };
                 let mut request = netlink::Request::new(number, &[0; GENMSG_LEN]);
-                Netlink::begin_dump(NETFILTER, &mut request).map(Done::from)
+                begin_dump(&mut request)
             }
             Request::Elements { family, table, set } => {
                 let mut request = netlink::Request::new(GETSETELEM, &[*family, 0, 0, 0]);
@@ -105,7 +171,7 @@ impl Doer {
                 request
                     .attribute(NFTA_SET_ELEM_LIST_TABLE, &with_end(table))
                     .attribute(NFTA_SET_ELEM_LIST_SET, &with_end(set));
-                Netlink::begin_dump(NETFILTER, &mut request).map(Done::from)
+                begin_dump(&mut request)
             }
             Request::RuleChanges => {
                 let hears = Netlink::subscribe(NETFILTER, NFTABLES_GROUP)?;
@@ -125,5 +191,29 @@ impl Doer {
         let mut all = self.neighbours.iter_mut();
         let of = all.find(|(index, _)| *index == interface);
         of.map(|(_, neighbours)| neighbours).ok_or(Errno::ACCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn neighbours_are_probed_so_often_and_no_more() {
+        let mut bucket = Bucket::default();
+        let begin = Instant::now();
+        for _ in 0..512 {
+            bucket.take(begin).expect("at once");
+        }
+        assert_eq!(bucket.take(begin), Err(Errno::BUSY));
+        let later = begin + Duration::from_millis(500);
+        for _ in 0..256 {
+            bucket.take(later).expect("again");
+        }
+        assert_eq!(bucket.take(later), Err(Errno::BUSY));
+        // A clock that goes back gives nothing.
+        assert_eq!(bucket.take(begin), Err(Errno::BUSY));
     }
 }

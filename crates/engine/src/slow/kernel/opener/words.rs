@@ -68,6 +68,8 @@ pub enum Request {
     RuleChanges,
     /// The programs of a cgroup, whose directory comes along.
     Hooks,
+    /// Only an answer.
+    Alive,
 }
 
 impl Request {
@@ -93,7 +95,7 @@ impl Request {
                 put_name(&mut bytes[TABLE..SET], table)?;
                 put_name(&mut bytes[SET..], set)?;
             }
-            Self::Socket | Self::RuleChanges | Self::Hooks => {}
+            Self::Socket | Self::RuleChanges | Self::Hooks | Self::Alive => {}
         }
         bytes[0] = match self {
             Self::Probe { .. } => 1,
@@ -103,6 +105,7 @@ impl Request {
             Self::Elements { .. } => 5,
             Self::RuleChanges => 6,
             Self::Hooks => 7,
+            Self::Alive => 8,
         };
         Ok(bytes)
     }
@@ -141,6 +144,7 @@ impl Request {
             },
             6 => Self::RuleChanges,
             7 => Self::Hooks,
+            8 => Self::Alive,
             _ => return Err(Errno::BADMSG),
         })
     }
@@ -163,7 +167,8 @@ fn neighbour(bytes: &[u8; LEN], interfaces: &[u32]) -> Result<(u32, IpAddr)> {
     }
     let address: [u8; 16] = bytes[ADDRESS..MAC].try_into().map_err(|_| Errno::BADMSG)?;
     let address = IpAddr::V6(Ipv6Addr::from(address)).to_canonical();
-    if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    if address.is_unspecified() || address.is_multicast() || address.is_loopback() || is_broadcast {
         return Err(Errno::INVAL);
     }
     Ok((interface, address))
@@ -218,6 +223,7 @@ mod tests {
             },
             Request::RuleChanges,
             Request::Hooks,
+            Request::Alive,
         ];
         for request in all {
             assert_eq!(judged(&request), Ok(request));
@@ -237,7 +243,8 @@ mod tests {
         }
         let nothing = Request::judge(&of(3, "10.1.2.3").encode().expect("short"), &[]);
         assert_eq!(nothing, Err(Errno::ACCESS));
-        for address in ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "127.0.0.1", "::1"] {
+        let strange = ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "127.0.0.1", "::1"];
+        for address in strange.into_iter().chain(["255.255.255.255"]) {
             assert_eq!(judged(&of(3, address)), Err(Errno::INVAL), "{address}");
         }
     }
@@ -250,7 +257,7 @@ mod tests {
         }
         let long = [&one[..], &[0]].concat();
         assert_eq!(Request::judge(&long, &OURS), Err(Errno::BADMSG));
-        for kind in (0..=u8::MAX).filter(|kind| !(1..=7).contains(kind)) {
+        for kind in (0..=u8::MAX).filter(|kind| !(1..=8).contains(kind)) {
             let mut bytes = [0; LEN];
             bytes[0] = kind;
             assert_eq!(Request::judge(&bytes, &OURS), Err(Errno::BADMSG));
