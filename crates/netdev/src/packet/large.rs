@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU8;
 use wire::ethernet::HEADER_LEN;
 use wire::segment::MAX_HEADERS_LEN;
 
-use super::options::{bind, new_socket, set_option};
+use super::options::{bind, new_socket, only_send, set_option};
 use crate::interface::Interface;
 use crate::{Counters, LargeSend, SendError};
 
@@ -48,6 +48,7 @@ impl LargeSender {
     /// What the system call said; needs CAP_NET_RAW.
     pub fn open(interface: &Interface) -> io::Result<Self> {
         let fd = new_socket()?;
+        only_send(&fd)?;
         set_option(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
         // Room for some dozens of the largest; not worth failing for.
         let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 4 << 20);

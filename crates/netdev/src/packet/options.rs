@@ -38,6 +38,24 @@ pub(super) fn bind(fd: &OwnedFd, interface: &Interface, protocol: u16) -> io::Re
     Ok(())
 }
 
+/// Has a socket receive nothing ever again, whatever it is bound to: the kernel asks for no privilege when one that is
+/// open is bound to another interface. What it sends is not filtered.
+pub(super) fn only_send(fd: &OwnedFd) -> io::Result<()> {
+    // SO_ATTACH_FILTER: of each frame no byte is accepted.
+    let mut nothing = libc::sock_filter {
+        code: (libc::BPF_RET | libc::BPF_K) as u16,
+        jt: 0,
+        jf: 0,
+        k: 0,
+    };
+    let program = libc::sock_fprog {
+        len: 1,
+        filter: &raw mut nothing,
+    };
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+    set_option(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, 1)
+}
+
 /// Sets an integer option.
 pub(super) fn set_option(
     fd: &OwnedFd,
@@ -45,18 +63,59 @@ pub(super) fn set_option(
     option: libc::c_int,
     value: i32,
 ) -> io::Result<()> {
-    // SAFETY: the kernel reads the four bytes of an integer.
+    set(fd, level, option, &value)
+}
+
+/// `T` is one of the kernel's structures, or an integer.
+fn set<T>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes from a reference to a T, and of a program what that points
+    // to, which outlives the call.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
             level,
             option,
-            (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
+            (&raw const *value).cast(),
+            size_of::<T>() as libc::socklen_t,
         )
     };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    use super::*;
+
+    fn received(fd: &OwnedFd) -> Result<usize, io::ErrorKind> {
+        let mut file = File::from(fd.try_clone().expect("a descriptor"));
+        file.read(&mut [0; 64]).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn what_only_sends_hears_nothing_wherever_it_is_bound() {
+        let (Ok(hears), Ok(sends)) = (new_socket(), new_socket()) else {
+            eprintln!("skipped: needs CAP_NET_RAW");
+            return;
+        };
+        only_send(&sends).expect("a filter");
+        let loopback = Interface::find("lo").expect("every namespace has a loopback");
+        for fd in [&hears, &sends] {
+            bind(fd, &loopback, libc::ETH_P_ALL as u16).expect("bound");
+        }
+        let by = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        let to = by.local_addr().expect("it is bound");
+        by.send_to(b"word", to).expect("sent");
+        received(&hears).expect("a frame");
+        assert_eq!(received(&sends), Err(io::ErrorKind::WouldBlock));
+        let detached = set_option(&sends, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0);
+        let refused = detached.expect_err("it is locked").kind();
+        assert_eq!(refused, io::ErrorKind::PermissionDenied);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use netdev::syscalls::{Received, receive_with_sender};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -48,18 +49,20 @@ pub(super) fn send(
     sendmsg(socket, parts, &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// The next message, for which it waits so long; none without a limit.
+/// The next message, for which it waits until then; for ever if that is none.
 ///
 /// # Errors
 /// `TIMEDOUT`; `PIPE`: nobody is at the other end.
 pub(super) fn receive(
     socket: &OwnedFd,
     bytes: &mut [u8],
-    limit: Option<Timespec>,
+    until: Option<Instant>,
 ) -> Result<Received> {
     loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
         let mut set = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
-        match poll(&mut set, limit.as_ref()) {
+        match poll(&mut set, left.as_ref()) {
             Ok(0) => return Err(Errno::TIMEDOUT),
             Ok(_) => {}
             Err(Errno::INTR) => continue,

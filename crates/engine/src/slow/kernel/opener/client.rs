@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use netdev::cgroup::Hook;
 use rustix::io::{Errno, Result};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
-use rustix::time::Timespec;
 use wire::ethernet::MacAddr;
 
 use super::channel::{ANSWER, Begun, pair, receive, send};
@@ -19,16 +19,16 @@ use super::words::{Dump, Request};
 use crate::slow::kernel::netlink::Netlink;
 use crate::slow::kernel::privileges::Rights;
 
-/// How long it may take to answer what does not wait for the kernel's lock on networks. Machines stand still for a
-/// while; an opener that was stopped is not waited for again.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 10,
-    tv_nsec: 0,
-};
+/// How long it may take to answer what does not wait for the kernel's lock on networks.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So many answers in a row do not come in time from one that is stopped, or hangs. Machines stand still for a while:
+/// who was late once is asked again.
+const TOO_LATE: u8 = 3;
 
 /// How long an answer may take: [`PATIENCE`], but in tests.
 #[derive(Debug, Clone, Copy)]
-struct Patience(Timespec);
+struct Patience(Duration);
 
 impl Default for Patience {
     fn default() -> Self {
@@ -63,8 +63,39 @@ enum Way {
     /// Whoever asks does it.
     Here(Doer),
     /// Another does.
-    There(Arc<OwnedFd>),
+    There(There),
     Gone,
+}
+
+/// One end of a way to another.
+#[derive(Debug)]
+struct There {
+    socket: Arc<OwnedFd>,
+    /// Of the last request: what is answered to another comes too late, and is nobody's.
+    number: u16,
+    /// So many requests in a row had no answer in time.
+    late: u8,
+}
+
+impl There {
+    fn new(socket: Arc<OwnedFd>) -> Self {
+        Self {
+            socket,
+            number: 0,
+            late: 0,
+        }
+    }
+
+    /// The answer to the last request, if it comes in time.
+    fn answer(&self, patience: Patience) -> Result<Result<Done>> {
+        let until = Instant::now() + patience.0;
+        loop {
+            let (number, answer) = receive_one(&self.socket, until)?;
+            if number == self.number {
+                return Ok(answer);
+            }
+        }
+    }
 }
 
 impl Default for Way {
@@ -102,13 +133,14 @@ impl Opener {
         let (neighbours, socket) = (Arc::new(neighbours), Arc::new(socket));
         let mut rights = None;
         for way in [&neighbours, &socket] {
-            let hello = receive_one(way, Some(PATIENCE))??;
+            let (_, hello) = receive_one(way, Instant::now() + PATIENCE)?;
+            let hello = hello?;
             rights = Some(Rights::decode(&hello.told).ok_or(Errno::PROTO)?);
         }
         Ok(Self(Arc::new(Shared {
             sockets: vec![Arc::clone(&neighbours), Arc::clone(&socket)],
-            neighbours: Mutex::new(Way::There(neighbours)),
-            others: Mutex::new(Way::There(socket)),
+            neighbours: Mutex::new(Way::There(There::new(neighbours))),
+            others: Mutex::new(Way::There(There::new(socket))),
             rights,
             process,
             patience,
@@ -180,7 +212,7 @@ impl Opener {
     /// Asks by one of its ways. Where the answer is late, it is waited for while it `may_come`.
     ///
     /// # Errors
-    /// The kernel's; `PIPE`: there is nobody to ask.
+    /// The kernel's; `TIMEDOUT`: it did not answer in time; `PIPE`: there is nobody to ask.
     fn ask_by(
         &self,
         way: &Mutex<Way>,
@@ -190,21 +222,29 @@ impl Opener {
     ) -> Result<Done> {
         // Whoever panics ends the engine.
         let mut way = way.lock().unwrap_or_else(PoisonError::into_inner);
-        let socket = match &mut *way {
+        let there = match &mut *way {
             Way::Here(doer) => return doer.perform(request, fd),
-            Way::There(socket) => Arc::clone(socket),
+            Way::There(there) => there,
             Way::Gone => return Err(Errno::PIPE),
         };
-        let bytes = request.encode()?;
-        let mut answered = send(&socket, &[IoSlice::new(&bytes)], fd)
-            .and_then(|()| receive_one(&socket, Some(self.0.patience.0)));
+        there.number = there.number.wrapping_add(1);
+        let bytes = request.encode(there.number)?;
+        let patience = self.0.patience;
+        let mut answered = send(&there.socket, &[IoSlice::new(&bytes)], fd)
+            .and_then(|()| there.answer(patience));
         while matches!(answered, Err(Errno::TIMEDOUT)) && may_come() {
-            answered = receive_one(&socket, Some(self.0.patience.0));
+            answered = there.answer(patience);
         }
         match answered {
-            Ok(answered) => answered,
+            Ok(answered) => {
+                there.late = 0;
+                answered
+            }
+            Err(Errno::TIMEDOUT) if there.late + 1 < TOO_LATE => {
+                there.late += 1;
+                Err(Errno::TIMEDOUT)
+            }
             Err(error) => {
-                // What it says later would be taken for the answer to another question.
                 *way = Way::Gone;
                 self.is_gone();
                 // Who is told that the process has ended says how.
@@ -264,19 +304,21 @@ impl Opener {
     }
 }
 
-/// Its next message, if one comes; and what that is.
-fn receive_one(socket: &OwnedFd, limit: Option<Timespec>) -> Result<Result<Done>> {
+/// Its next message, if one comes until then: which request it answers, and how.
+fn receive_one(socket: &OwnedFd, until: Instant) -> Result<(u16, Result<Done>)> {
     let mut bytes = [0; ANSWER];
-    let mut came = receive(socket, &mut bytes, limit)?;
+    let mut came = receive(socket, &mut bytes, Some(until))?;
     let message = bytes.get(..came.bytes).unwrap_or_default();
-    let (code, told) = message.split_first_chunk().ok_or(Errno::PROTO)?;
-    Ok(match i32::from_ne_bytes(*code) {
+    let (number, answer) = message.split_first_chunk().ok_or(Errno::PROTO)?;
+    let (code, told) = answer.split_first_chunk().ok_or(Errno::PROTO)?;
+    let answer = match i32::from_ne_bytes(*code) {
         0 => Ok(Done {
             fd: came.fds.pop(),
             told: told.to_vec(),
         }),
         code => Err(Errno::from_raw_os_error(code)),
-    })
+    };
+    Ok((u16::from_ne_bytes(*number), answer))
 }
 
 #[cfg(test)]
@@ -330,7 +372,7 @@ mod tests {
 
     #[test]
     fn one_that_has_ended_is_not_waited_for() {
-        let (begun, go) = says(&[0; 4 + 9]);
+        let (begun, go) = says(&[0; 2 + 4 + 9]);
         let opener = Opener::of(begun).expect("it has said so");
         assert!(opener.is_there());
         drop(go);
@@ -344,32 +386,70 @@ mod tests {
 
     #[test]
     fn one_that_says_nothing_sensible_is_none() {
-        let (begun, _go) = says(&[0; 5]);
+        let (begun, _go) = says(&[0; 2 + 5]);
         assert_eq!(Opener::of(begun).expect_err("no rights"), Errno::PROTO);
+    }
+
+    fn soon() -> Patience {
+        Patience(Duration::from_millis(20))
     }
 
     /// As one that is stopped.
     #[test]
     fn one_that_answers_nothing_is_gone_and_nobody_waits_for_ever() {
-        let (begun, go) = says(&[0; 4 + 9]);
-        let soon = Patience(Timespec {
-            tv_sec: 0,
-            tv_nsec: 20_000_000,
-        });
-        let opener = Opener::with_patience(begun, soon).expect("it has said so");
+        let (begun, go) = says(&[0; 2 + 4 + 9]);
+        let opener = Opener::with_patience(begun, soon()).expect("it has said so");
         let waits: Vec<_> = (0..3)
             .map(|_| {
                 let asks = opener.clone();
                 let address = "192.0.2.1".parse().expect("an address");
-                std::thread::spawn(move || asks.probe(1, address))
+                std::thread::spawn(move || {
+                    let asked = (0..TOO_LATE + 1).map(|_| asks.probe(1, address));
+                    asked.collect::<Vec<_>>()
+                })
             })
             .collect();
         for waits in waits {
-            assert_eq!(waits.join().expect("no panic"), Err(Errno::PIPE));
+            let all = waits.join().expect("no panic");
+            assert_eq!(all.last(), Some(&Err(Errno::PIPE)), "{all:?}");
         }
         assert!(!opener.is_there());
         assert_eq!(opener.socket().expect_err("nobody"), Errno::PIPE);
         drop(go);
+    }
+
+    /// As one that was stopped for a while.
+    #[test]
+    fn one_that_is_late_is_asked_again_and_what_it_said_too_late_is_nobodys() {
+        let (socket, its) = pair().expect("descriptors");
+        let (go, may_go) = std::sync::mpsc::channel::<()>();
+        let other_side = std::thread::spawn(move || {
+            let mut came = receive(&its, &mut [0], None).expect("the other way");
+            let other = came.fds.pop().expect("it comes along");
+            for way in [&other, &its] {
+                send(way, &[IoSlice::new(&[0; 2 + 4 + 9])], None).expect("sent");
+            }
+            may_go.recv().expect("the first has been given up");
+            for error in [Errno::PERM, Errno::NFILE] {
+                let mut bytes = [0; super::super::words::LEN];
+                receive(&its, &mut bytes, None).expect("a request");
+                let number = super::super::words::number(&bytes).to_ne_bytes();
+                let code = error.raw_os_error().to_ne_bytes();
+                send(&its, &[&number[..], &code].map(IoSlice::new), None).expect("sent");
+            }
+        });
+        let process = None;
+        let begun = Begun { socket, process };
+        // No time is counted here but that of the one that is to be late.
+        let mut opener = Opener::with_patience(begun, soon()).expect("it has said so");
+        assert_eq!(opener.socket().expect_err("late"), Errno::TIMEDOUT);
+        assert!(opener.is_there());
+        let shared = Arc::get_mut(&mut opener.0).expect("nobody else has it");
+        shared.patience = Patience::default();
+        go.send(()).expect("it waits");
+        assert_eq!(opener.socket().expect_err("refused"), Errno::NFILE);
+        assert!(opener.is_there());
+        other_side.join().expect("no panic");
     }
 
     #[test]
@@ -381,15 +461,16 @@ mod tests {
             let mut came = receive(&its, &mut [0], None).expect("the other way");
             let other = came.fds.pop().expect("it comes along");
             for way in [&other, &its] {
-                send(way, &[IoSlice::new(&[0; 4 + 9])], None).expect("sent");
+                send(way, &[IoSlice::new(&[0; 2 + 4 + 9])], None).expect("sent");
             }
             let mut bytes = [0; super::super::words::LEN];
             receive(&other, &mut bytes, None).expect("about a neighbour");
             receive(&its, &mut bytes, None).expect("about something else");
-            let refused = Errno::PERM.raw_os_error().to_ne_bytes();
-            send(&its, &[IoSlice::new(&refused)], None).expect("sent");
+            // Of each way it is the first request.
+            let (first, refused) = (1_u16.to_ne_bytes(), Errno::PERM.raw_os_error().to_ne_bytes());
+            send(&its, &[&first[..], &refused].map(IoSlice::new), None).expect("sent");
             let _ = may_go.recv();
-            send(&other, &[IoSlice::new(&[0; 4])], None).expect("sent");
+            send(&other, &[&first[..], &[0; 4]].map(IoSlice::new), None).expect("sent");
         });
         let process = None;
         let opener = Opener::of(Begun { socket, process }).expect("it has said so");

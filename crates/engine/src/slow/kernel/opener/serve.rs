@@ -10,7 +10,7 @@ use rustix::process::{
 
 use super::channel::{Begun, pair, receive, send};
 use super::doer::{Doer, Done};
-use super::words::{LEN, Request};
+use super::words::{LEN, Request, number};
 use crate::all_or_none::AbortOnPanic;
 use crate::slow::kernel::privileges::{self, Rights};
 
@@ -68,7 +68,7 @@ fn serve_both(
 fn serve(socket: &OwnedFd, interfaces: &[u32]) -> Result<()> {
     let mut doer = Doer::of(interfaces)?;
     let rights = privileges::keep_to_open()?;
-    answer(socket, Ok(of_rights(&rights)))?;
+    answer(socket, 0, Ok(of_rights(&rights)))?;
     // One byte more than a request has: what is longer is none.
     let mut bytes = [0; LEN + 1];
     loop {
@@ -77,11 +77,12 @@ fn serve(socket: &OwnedFd, interfaces: &[u32]) -> Result<()> {
             came => came?,
         };
         let request = bytes.get(..came.bytes).unwrap_or_default();
+        let number = number(request);
         let done = Request::judge(request, interfaces).and_then(|request| {
             let fd = came.fds.first().map(AsFd::as_fd);
             doer.perform(&request, fd)
         });
-        answer(socket, done)?;
+        answer(socket, number, done)?;
     }
 }
 
@@ -93,12 +94,13 @@ fn of_rights(rights: &Rights) -> Done {
     }
 }
 
-fn answer(socket: &OwnedFd, done: Result<Done>) -> Result<()> {
+/// Answers the request of this number.
+fn answer(socket: &OwnedFd, number: u16, done: Result<Done>) -> Result<()> {
     let (code, done) = match done {
         Ok(done) => (0, done),
         Err(errno) => (errno.raw_os_error(), Done::default()),
     };
-    let code = code.to_ne_bytes();
-    let parts = [IoSlice::new(&code), IoSlice::new(&done.told)];
+    let (number, code) = (number.to_ne_bytes(), code.to_ne_bytes());
+    let parts = [&number, &code[..], &done.told].map(IoSlice::new);
     send(socket, &parts, done.fd.as_ref().map(AsFd::as_fd))
 }

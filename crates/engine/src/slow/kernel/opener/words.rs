@@ -8,7 +8,9 @@ use wire::ethernet::MacAddr;
 
 /// Bytes of a name, with the zero that ends it: what nf_tables allows.
 const NAME: usize = 256;
-const ADDRESS: usize = 8;
+const NUMBER: usize = 2;
+const INTERFACE: usize = NUMBER + 2;
+const ADDRESS: usize = INTERFACE + 4;
 const MAC: usize = ADDRESS + 16;
 const TABLE: usize = MAC + 8;
 const SET: usize = TABLE + NAME;
@@ -72,13 +74,20 @@ pub enum Request {
     Alive,
 }
 
+/// The number of a request; 0 of what is none.
+pub fn number(bytes: &[u8]) -> u16 {
+    let number = bytes.get(NUMBER..INTERFACE).unwrap_or_default();
+    number.try_into().map_or(0, u16::from_ne_bytes)
+}
+
 impl Request {
-    /// As it travels.
+    /// As it travels, with a number by which its answer is known.
     ///
     /// # Errors
     /// `NAMETOOLONG`: nf_tables has no such name.
-    pub fn encode(&self) -> Result<[u8; LEN]> {
+    pub fn encode(&self, number: u16) -> Result<[u8; LEN]> {
         let mut bytes = [0; LEN];
+        bytes[NUMBER..INTERFACE].copy_from_slice(&number.to_ne_bytes());
         match self {
             Self::Probe { interface, address } => put_neighbour(&mut bytes, *interface, *address),
             Self::Confirm {
@@ -155,12 +164,12 @@ fn put_neighbour(bytes: &mut [u8; LEN], interface: u32, address: IpAddr) {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
     };
-    bytes[4..ADDRESS].copy_from_slice(&interface.to_ne_bytes());
+    bytes[INTERFACE..ADDRESS].copy_from_slice(&interface.to_ne_bytes());
     bytes[ADDRESS..MAC].copy_from_slice(&address.octets());
 }
 
 fn neighbour(bytes: &[u8; LEN], interfaces: &[u32]) -> Result<(u32, IpAddr)> {
-    let interface = bytes[4..ADDRESS].try_into().map_err(|_| Errno::BADMSG)?;
+    let interface = bytes[INTERFACE..ADDRESS].try_into().map_err(|_| Errno::BADMSG)?;
     let interface = u32::from_ne_bytes(interface);
     if !interfaces.contains(&interface) {
         return Err(Errno::ACCESS);
@@ -199,7 +208,7 @@ mod tests {
     }
 
     fn judged(request: &Request) -> Result<Request> {
-        Request::judge(&request.encode()?, &OURS)
+        Request::judge(&request.encode(7)?, &OURS)
     }
 
     #[test]
@@ -225,9 +234,12 @@ mod tests {
             Request::Hooks,
             Request::Alive,
         ];
-        for request in all {
+        for (request, its) in all.into_iter().zip(0xfffd_u16..) {
+            let bytes = request.encode(its).expect("short");
+            assert_eq!(number(&bytes), its);
             assert_eq!(judged(&request), Ok(request));
         }
+        assert_eq!(number(&[1, 0, 9]), 0);
     }
 
     #[test]
@@ -241,7 +253,7 @@ mod tests {
             };
             assert_eq!(judged(&confirm), Err(Errno::ACCESS));
         }
-        let nothing = Request::judge(&of(3, "10.1.2.3").encode().expect("short"), &[]);
+        let nothing = Request::judge(&of(3, "10.1.2.3").encode(7).expect("short"), &[]);
         assert_eq!(nothing, Err(Errno::ACCESS));
         let strange = ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "127.0.0.1", "::1"];
         for address in strange.into_iter().chain(["255.255.255.255"]) {
@@ -251,7 +263,7 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_refused() {
-        let one = of(3, "10.1.2.3").encode().expect("short");
+        let one = of(3, "10.1.2.3").encode(7).expect("short");
         for len in [0, 1, LEN - 1] {
             assert_eq!(Request::judge(&one[..len], &OURS), Err(Errno::BADMSG));
         }
@@ -262,7 +274,7 @@ mod tests {
             bytes[0] = kind;
             assert_eq!(Request::judge(&bytes, &OURS), Err(Errno::BADMSG));
         }
-        let mut dump = Request::Rules(Dump::Sets).encode().expect("short");
+        let mut dump = Request::Rules(Dump::Sets).encode(7).expect("short");
         dump[1] = 4;
         assert_eq!(Request::judge(&dump, &OURS), Err(Errno::BADMSG));
         // A name that does not end, one that is no text, and one that no table has.
@@ -275,6 +287,6 @@ mod tests {
         let set = "n".repeat(256);
         let (family, table) = (1, String::new());
         let long = Request::Elements { family, table, set };
-        assert_eq!(long.encode(), Err(Errno::NAMETOOLONG));
+        assert_eq!(long.encode(7), Err(Errno::NAMETOOLONG));
     }
 }
