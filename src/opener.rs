@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Starts one for the interfaces with these indices.
 pub fn start(interfaces: &[u32]) -> io::Result<Begun> {
     let (socket, its) = opener::pair()?;
-    let child = Command::new(THIS_PROGRAM)
+    let mut child = Command::new(THIS_PROGRAM)
         .arg0("outboard")
         .arg("opener")
         .args(interfaces.iter().map(u32::to_string))
@@ -47,6 +47,9 @@ pub fn start(interfaces: &[u32]) -> io::Result<Begun> {
         .spawn()?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or(io::ErrorKind::NotFound)?;
-    let process = Some(pidfd_open(pid, PidfdFlags::empty())?);
+    let process = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| {
+        let _ = child.kill().and_then(|()| child.wait());
+    });
+    let process = Some(process?);
     Ok(Begun { socket, process })
 }

@@ -14,8 +14,7 @@ use lab::{Program, Side, World};
 const LIMIT: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
 const NOBODY: &str = "65534";
-/// CAP_IPC_LOCK, which is kept where there is a limit on locked memory; CAP_NET_ADMIN and CAP_NET_RAW.
-const IPC_LOCK: u64 = 1 << 14;
+/// CAP_NET_ADMIN and CAP_NET_RAW.
 const OPENING: u64 = 1 << 12 | 1 << 13;
 
 /// The capabilities of a process, or of a thread.
@@ -35,6 +34,12 @@ fn unit(name: &str) -> String {
     value
         .unwrap_or_else(|| panic!("no {name} in the unit"))
         .to_owned()
+}
+
+/// The limit on locked memory, as prlimit(1) has it.
+fn memlock(of_unit: &str) -> &str {
+    assert_eq!(of_unit, "infinity");
+    "unlimited"
 }
 
 /// What a supervisor hears on its socket.
@@ -77,7 +82,7 @@ impl Supervisor {
 #[test]
 fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     let test = "an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers";
-    if lab::skip_without(test, &["setpriv"]) {
+    if lab::skip_without(test, &["setpriv", "prlimit"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -97,7 +102,8 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     let rights = rights.replace("CAP_", "+").replace(' ', ",").to_lowercase();
     let bounding = format!("--bounding-set=-all,{rights}");
     let engine = supervisor
-        .of(world.program(Side::Server, "setpriv"))
+        .of(world.program(Side::Server, "prlimit"))
+        .args([&format!("--memlock={}", memlock(&unit("LimitMEMLOCK"))), "setpriv"])
         .args([
             &format!("--reuid={NOBODY}"),
             &format!("--regid={NOBODY}"),
@@ -135,20 +141,34 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     let pid = engine.id();
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
     for thread in threads.flatten() {
-        assert_eq!(permitted(&thread.path()) & !IPC_LOCK, 0, "{thread:?}");
+        assert_eq!(permitted(&thread.path()), 0, "{thread:?}");
     }
     let children = format!("/proc/{pid}/task/{pid}/children");
     let opener = std::fs::read_to_string(children).expect("it runs");
     let opener = Path::new("/proc").join(opener.trim());
     assert_eq!(permitted(&opener), OPENING);
     // Others of its user have no more capabilities than it, and may not look into it all the same.
-    for process in [Path::new("/proc").join(pid.to_string()), opener] {
-        let looks = world
+    let as_nobody = |words: &[&str]| {
+        let program = world
             .program(Side::Server, "setpriv")
             .args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")])
-            .args(["--clear-groups", "cat"])
-            .arg(process.join("maps"));
-        assert!(looks.output().is_err(), "{process:?}");
+            .arg("--clear-groups");
+        program.args(words)
+    };
+    let sleeps = as_nobody(&["sleep", "60"]).start().expect("it starts");
+    let other = Path::new("/proc").join(sleeps.id().to_string());
+    let looks = |process: &Path| {
+        let maps = process.join("maps").display().to_string();
+        as_nobody(&["cat", &maps]).output().is_ok()
+    };
+    // Once it is that user's.
+    let into_another = (0..1_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        looks(&other)
+    });
+    assert!(into_another);
+    for process in [Path::new("/proc").join(pid.to_string()), opener] {
+        assert!(!looks(&process), "{process:?}");
     }
     // It is stopped: what is on its way arrives, and then nothing more.
     let signal = |name: &str| {

@@ -8,7 +8,7 @@
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU8;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use host::{Errno, Readiness, Shutdown};
@@ -68,30 +68,39 @@ pub(crate) fn can_bind(local: SocketAddr) -> Result<(), Errno> {
 const PRIVILEGED: u16 = 1024;
 
 /// A socket that has a port which not everybody may have, if `local` names such a one and the kernel gives it: with it
-/// the program shows that it may. Who is not given it hears why where the port is used.
-pub(crate) fn right_to(local: SocketAddr) -> Option<Arc<OwnedFd>> {
+/// the program shows that it may. Who may not have it hears so where the port is used.
+///
+/// # Errors
+/// `EADDRINUSE`: others have it.
+pub(crate) fn right_to(local: SocketAddr) -> Result<Option<Arc<OwnedFd>>, Errno> {
     let port = local.port();
-    if port == 0 || port >= first_of_everybody() {
-        return None;
+    if port == 0 || port >= *FIRST_OF_EVERYBODY {
+        return Ok(None);
     }
     let family = match local {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).ok()?;
-    // As a connection of the kernel's from there: more of them have that port, to other peers.
-    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).ok()?;
-    rustix::net::bind(&socket, &local).ok()?;
-    Some(Arc::new(socket))
+    let bound = rustix::net::socket_with(family, SocketType::STREAM, flags, None).and_then(|it| {
+        // As a connection of the kernel's from there: more of them have that port, to other peers.
+        rustix::net::sockopt::set_socket_reuseaddr(&it, true)?;
+        rustix::net::bind(&it, &local)?;
+        Ok(it)
+    });
+    match bound {
+        Ok(socket) => Ok(Some(Arc::new(socket))),
+        Err(Errno::ADDRINUSE) => Err(Errno::ADDRINUSE),
+        Err(_) => Ok(None),
+    }
 }
 
-/// The first port that anybody may bind to.
-fn first_of_everybody() -> u16 {
+/// The first port that anybody may bind to. It is set when a machine or a container starts.
+static FIRST_OF_EVERYBODY: LazyLock<u16> = LazyLock::new(|| {
     let set = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     let set = set.ok().and_then(|set| set.trim().parse().ok());
     set.unwrap_or(PRIVILEGED).max(PRIVILEGED)
-}
+});
 
 /// A connection of the kernel's, non-blocking.
 pub(crate) struct Stream {

@@ -197,7 +197,7 @@ impl Queue {
             Mode::Kernel => Err(ConnectError::KernelsJob(CHOSEN)),
             Mode::Any | Mode::Engine => {
                 // It is closed before the kernel connects instead.
-                options.bound = local.and_then(kernel::right_to);
+                options.bound = local.map_or(Ok(None), kernel::right_to)?;
                 self.context.session.connect(remote, options)
             }
         };

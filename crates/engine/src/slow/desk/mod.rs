@@ -250,6 +250,11 @@ impl Desk {
         self
     }
 
+    /// Whether the rules could not be read, and can be asked for again.
+    fn rules_may_be_told(&self) -> bool {
+        self.netfilter.is_silent() && self.opener.is_there()
+    }
+
     fn opener_ended(&mut self) {
         if let Some(process) = self.opener.process() {
             self.control.poller.remove(process);
@@ -263,7 +268,7 @@ impl Desk {
         loop {
             let limit = match () {
                 () if self.crew.has_backlog() => Some(AGAIN),
-                () if self.control.is_paused() || self.netfilter.is_silent() => Some(RESUME),
+                () if self.control.is_paused() || self.rules_may_be_told() => Some(RESUME),
                 () => None,
             };
             let due = self.rates.wakes_at().into_iter();
@@ -292,7 +297,7 @@ impl Desk {
                 resumed = Instant::now();
                 self.rates.forget_the_quiet(resumed);
                 self.control.resume();
-                if self.netfilter.is_silent() {
+                if self.rules_may_be_told() {
                     self.netfilter_changed();
                 }
             }

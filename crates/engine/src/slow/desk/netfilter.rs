@@ -16,6 +16,7 @@ use crate::network::canonical;
 use crate::poller::Source;
 use crate::slow::kernel::netfilter::{Followed, Watch};
 use crate::slow::kernel::{cgroups, lsm};
+use rustix::io::Errno;
 
 /// Why nothing is known of the rules.
 const SILENT: &str = "the kernel does not say which rules there are";
@@ -176,6 +177,7 @@ impl Desk {
         } = &mut self.netfilter;
         // Addresses change on every network, now and then. Where nobody tells of rules, they may have as well.
         *unread |= watch.as_mut().is_none_or(|watch| watch.hear() != Ok(false));
+        let mut asked = Ok(());
         if let Some(watch) = watch {
             match watch.update() {
                 Ok((_, 0)) => {}
@@ -188,14 +190,22 @@ impl Desk {
                          engine's access lists, or leave the program to the kernel"
                     );
                 }
-                Err(error) => tracing::warn!(%error, "{SILENT}"),
+                Err(error) => {
+                    if !*silent {
+                        tracing::warn!(%error, "{SILENT}");
+                    }
+                    // Who does not answer is not asked, and waited for, once more at once.
+                    if matches!(error, Errno::TIMEDOUT | Errno::PIPE) {
+                        asked = Err(error);
+                    }
+                }
             }
         }
         if let Some(rules) = followed {
-            let read = match *unread {
+            let read = asked.and_then(|()| match *unread {
                 true => rules.update(),
                 false => rules.update_addresses(),
-            };
+            });
             *unread &= read.is_err();
             if let Err(error) = &read
                 && !*silent

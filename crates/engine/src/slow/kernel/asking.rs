@@ -164,8 +164,15 @@ impl Answers for OfKernel {
                     let change = Change { address, knowledge };
                     return Ok(Some(Answer::Neighbour(change, as_of)));
                 }
-                if let Err(error) = self.opener.probe(self.interface.index, address) {
-                    tracing::warn!(next_hop = %address, %error, "the kernel does not resolve the neighbour");
+                match self.opener.probe(self.interface.index, address) {
+                    Ok(()) => {}
+                    // Too many are asked for at once, or the opener is late.
+                    Err(Errno::BUSY | Errno::TIMEDOUT) => return Err(Unanswered),
+                    // That it is gone has been said.
+                    Err(Errno::PIPE) => {}
+                    Err(error) => {
+                        tracing::warn!(next_hop = %address, %error, "the kernel does not resolve the neighbour");
+                    }
                 }
                 // One that needs no probe does not change, and would not be told of.
                 self.told_of(address, as_of)

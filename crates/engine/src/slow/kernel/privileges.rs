@@ -39,6 +39,12 @@ impl Rights {
         })
     }
 
+    /// Whether an opener that has these can open whatever `engine`, with its own, could.
+    pub fn can_open_as(&self, engine: &Self) -> bool {
+        self.capabilities
+            .contains(engine.capabilities & TO_OPEN)
+    }
+
     /// The capabilities as capabilities(7) writes them.
     pub fn names(&self) -> Vec<String> {
         let names = self.capabilities.iter_names();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use netdev::cgroup::Hook;
 use rustix::io::{Errno, Result};
 use rustix::net::{Shutdown, shutdown};
-use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use wire::ethernet::MacAddr;
 
 use super::channel::{ANSWER, Begun, pair, receive, send};
@@ -19,8 +19,12 @@ use super::words::{Dump, Request};
 use crate::slow::kernel::netlink::Netlink;
 use crate::slow::kernel::privileges::Rights;
 
-/// How long it may take to answer what does not wait for the kernel's lock on networks.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take to answer what does not wait for the kernel's lock on networks. The slow half waits as well,
+/// which has its own watchdog to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long it may take to say what it may do, when it has just been started.
+const TO_BEGIN: Duration = Duration::from_secs(10);
 
 /// So many answers in a row do not come in time from one that is stopped, or hangs. Machines stand still for a while:
 /// who was late once is asked again.
@@ -56,6 +60,35 @@ struct Shared {
     is_gone: AtomicBool,
     /// And that has been said.
     is_said: AtomicBool,
+}
+
+impl Shared {
+    /// With one that has said by both ways what it may do.
+    fn greeted(socket: OwnedFd, patience: Patience) -> Result<Self> {
+        let (neighbours, its) = pair()?;
+        send(&socket, &[IoSlice::new(&[0])], Some(its.as_fd()))?;
+        // Who has it alone is heard to end.
+        drop(its);
+        let (neighbours, socket) = (Arc::new(neighbours), Arc::new(socket));
+        let mut rights = None;
+        for way in [&neighbours, &socket] {
+            let (_, hello) = receive_one(way, Instant::now() + TO_BEGIN)?;
+            let can = Rights::decode(&hello?.told).ok_or(Errno::PROTO)?;
+            // What it cannot do nobody could any more.
+            if !can.can_open_as(&Rights::kept()?) {
+                return Err(Errno::PERM);
+            }
+            rights = Some(can);
+        }
+        Ok(Self {
+            sockets: vec![Arc::clone(&neighbours), Arc::clone(&socket)],
+            neighbours: Mutex::new(Way::There(There::new(neighbours))),
+            others: Mutex::new(Way::There(There::new(socket))),
+            rights,
+            patience,
+            ..Self::default()
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -126,26 +159,18 @@ impl Opener {
 
     fn with_patience(begun: Begun, patience: Patience) -> Result<Self> {
         let Begun { socket, process } = begun;
-        let (neighbours, its) = pair()?;
-        send(&socket, &[IoSlice::new(&[0])], Some(its.as_fd()))?;
-        // Who has it alone is heard to end.
-        drop(its);
-        let (neighbours, socket) = (Arc::new(neighbours), Arc::new(socket));
-        let mut rights = None;
-        for way in [&neighbours, &socket] {
-            let (_, hello) = receive_one(way, Instant::now() + PATIENCE)?;
-            let hello = hello?;
-            rights = Some(Rights::decode(&hello.told).ok_or(Errno::PROTO)?);
+        let greeted = Shared::greeted(socket, patience);
+        match (greeted, process) {
+            (Ok(shared), process) => Ok(Self(Arc::new(Shared { process, ..shared }))),
+            (Err(error), process) => {
+                // Nobody would ask it, nor ever hear of its end.
+                if let Some(process) = process {
+                    let _ = pidfd_send_signal(&process, Signal::KILL);
+                    let _ = waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
+                }
+                Err(error)
+            }
         }
-        Ok(Self(Arc::new(Shared {
-            sockets: vec![Arc::clone(&neighbours), Arc::clone(&socket)],
-            neighbours: Mutex::new(Way::There(There::new(neighbours))),
-            others: Mutex::new(Way::There(There::new(socket))),
-            rights,
-            process,
-            patience,
-            ..Shared::default()
-        })))
     }
 
     /// What it may do, if it is another than who asks.
@@ -354,6 +379,9 @@ mod tests {
             .expect("what was refused does no harm to it");
     }
 
+    /// All capabilities, and no filter.
+    const HELLO: &[u8] = &[0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0];
+
     /// One that says this by both ways, and then waits until it may go on.
     fn says(hello: &'static [u8]) -> (Begun, std::sync::mpsc::Sender<()>) {
         let (socket, its) = pair().expect("descriptors");
@@ -372,7 +400,7 @@ mod tests {
 
     #[test]
     fn one_that_has_ended_is_not_waited_for() {
-        let (begun, go) = says(&[0; 2 + 4 + 9]);
+        let (begun, go) = says(HELLO);
         let opener = Opener::of(begun).expect("it has said so");
         assert!(opener.is_there());
         drop(go);
@@ -388,6 +416,13 @@ mod tests {
     fn one_that_says_nothing_sensible_is_none() {
         let (begun, _go) = says(&[0; 2 + 5]);
         assert_eq!(Opener::of(begun).expect_err("no rights"), Errno::PROTO);
+        // It has no capability that this process has.
+        let (begun, _go) = says(&[0; 2 + 4 + 9]);
+        let has = Rights::kept().expect("the kernel says so");
+        match has.names().iter().any(|name| name == "CAP_NET_ADMIN") {
+            true => assert_eq!(Opener::of(begun).expect_err("it cannot"), Errno::PERM),
+            false => drop(Opener::of(begun).expect("it can do as much")),
+        }
     }
 
     fn soon() -> Patience {
@@ -397,7 +432,7 @@ mod tests {
     /// As one that is stopped.
     #[test]
     fn one_that_answers_nothing_is_gone_and_nobody_waits_for_ever() {
-        let (begun, go) = says(&[0; 2 + 4 + 9]);
+        let (begun, go) = says(HELLO);
         let opener = Opener::with_patience(begun, soon()).expect("it has said so");
         let waits: Vec<_> = (0..3)
             .map(|_| {
@@ -427,7 +462,7 @@ mod tests {
             let mut came = receive(&its, &mut [0], None).expect("the other way");
             let other = came.fds.pop().expect("it comes along");
             for way in [&other, &its] {
-                send(way, &[IoSlice::new(&[0; 2 + 4 + 9])], None).expect("sent");
+                send(way, &[IoSlice::new(HELLO)], None).expect("sent");
             }
             may_go.recv().expect("the first has been given up");
             for error in [Errno::PERM, Errno::NFILE] {
@@ -461,7 +496,7 @@ mod tests {
             let mut came = receive(&its, &mut [0], None).expect("the other way");
             let other = came.fds.pop().expect("it comes along");
             for way in [&other, &its] {
-                send(way, &[IoSlice::new(&[0; 2 + 4 + 9])], None).expect("sent");
+                send(way, &[IoSlice::new(HELLO)], None).expect("sent");
             }
             let mut bytes = [0; super::super::words::LEN];
             receive(&other, &mut bytes, None).expect("about a neighbour");

@@ -82,7 +82,10 @@ fn serve(socket: &OwnedFd, interfaces: &[u32]) -> Result<()> {
             let fd = came.fds.first().map(AsFd::as_fd);
             doer.perform(&request, fd)
         });
-        answer(socket, number, done)?;
+        match answer(socket, number, done) {
+            Err(Errno::PIPE) => return Ok(()),
+            answered => answered?,
+        }
     }
 }
 
@@ -101,6 +104,6 @@ fn answer(socket: &OwnedFd, number: u16, done: Result<Done>) -> Result<()> {
         Err(errno) => (errno.raw_os_error(), Done::default()),
     };
     let (number, code) = (number.to_ne_bytes(), code.to_ne_bytes());
-    let parts = [&number, &code[..], &done.told].map(IoSlice::new);
+    let parts = [&number[..], &code, &done.told].map(IoSlice::new);
     send(socket, &parts, done.fd.as_ref().map(AsFd::as_fd))
 }

@@ -123,7 +123,7 @@ impl Request {
     ///
     /// # Errors
     /// `BADMSG`: it is no request. `ACCESS`: the interface is none of those. `INVAL`: nobody has such an address
-    /// to himself.
+    /// to himself (multicast, unspecified, loopback, limited broadcast).
     pub fn judge(bytes: &[u8], interfaces: &[u32]) -> Result<Self> {
         let bytes: &[u8; LEN] = bytes.try_into().map_err(|_| Errno::BADMSG)?;
         Ok(match bytes[0] {
