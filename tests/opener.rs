@@ -243,7 +243,7 @@ fn an_opener_that_is_stopped_holds_up_nobody_and_then_is_gone() {
         asked += 1;
         count("opener") == 0.0
     });
-    assert!(asked > 1, "it answered while the opener was waited for");
+    assert!(asked > 10, "it answers in between: {asked}");
     let before = count("tcp_passive_opens");
     assert!(fetch(&world, address).ends_with("it is served"));
     assert_eq!(count("tcp_passive_opens"), before, "by the kernel");

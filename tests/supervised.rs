@@ -103,7 +103,10 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
     let bounding = format!("--bounding-set=-all,{rights}");
     let engine = supervisor
         .of(world.program(Side::Server, "prlimit"))
-        .args([&format!("--memlock={}", memlock(&unit("LimitMEMLOCK"))), "setpriv"])
+        .args([
+            &format!("--memlock={}", memlock(&unit("LimitMEMLOCK"))),
+            "setpriv",
+        ])
         .args([
             &format!("--reuid={NOBODY}"),
             &format!("--regid={NOBODY}"),

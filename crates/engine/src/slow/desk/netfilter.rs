@@ -5,6 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use netdev::cgroup::Hook;
 use queue_pair::control::Explanation;
@@ -20,6 +21,8 @@ use rustix::io::Errno;
 
 /// Why nothing is known of the rules.
 const SILENT: &str = "the kernel does not say which rules there are";
+/// How long who did not answer in time is not asked: all else that the slow half does comes first.
+const REST: Duration = Duration::from_secs(5);
 /// With more listeners those that are gone are forgotten.
 const ASKED: usize = 4096;
 /// Of those that are gone so many are remembered: their connections may go on.
@@ -34,6 +37,8 @@ pub(super) struct Netfilter {
     followed: Option<Followed>,
     /// They could not be read when they were last asked for.
     silent: bool,
+    /// They are not to be asked for again before.
+    rests_until: Option<Instant>,
     /// Some may have changed since they were read.
     unread: bool,
     /// They are followed.
@@ -43,9 +48,14 @@ pub(super) struct Netfilter {
 }
 
 impl Netfilter {
-    /// Whether they are to be asked for again.
+    /// Whether they are to be asked for again, sooner or later.
     pub(super) fn is_silent(&self) -> bool {
         self.silent && self.followed.is_some()
+    }
+
+    /// Whether they are to be asked for again by now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.is_silent() && self.rests_until.is_none_or(|until| until <= now)
     }
 
     /// What they say of a listener.
@@ -172,6 +182,7 @@ impl Desk {
             followed,
             follows,
             silent,
+            rests_until,
             unread,
             ..
         } = &mut self.netfilter;
@@ -213,6 +224,8 @@ impl Desk {
                 tracing::warn!(%error, "{SILENT}: everything is left to it until it does");
             }
             *silent = read.is_err();
+            let is_late = read == Err(Errno::TIMEDOUT);
+            *rests_until = is_late.then(|| Instant::now() + REST);
         }
         self.follow_netfilter(None);
     }

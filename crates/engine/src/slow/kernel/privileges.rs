@@ -41,8 +41,7 @@ impl Rights {
 
     /// Whether an opener that has these can open whatever `engine`, with its own, could.
     pub fn can_open_as(&self, engine: &Self) -> bool {
-        self.capabilities
-            .contains(engine.capabilities & TO_OPEN)
+        self.capabilities.contains(engine.capabilities & TO_OPEN)
     }
 
     /// The capabilities as capabilities(7) writes them.

@@ -255,8 +255,8 @@ impl Opener {
         there.number = there.number.wrapping_add(1);
         let bytes = request.encode(there.number)?;
         let patience = self.0.patience;
-        let mut answered = send(&there.socket, &[IoSlice::new(&bytes)], fd)
-            .and_then(|()| there.answer(patience));
+        let mut answered =
+            send(&there.socket, &[IoSlice::new(&bytes)], fd).and_then(|()| there.answer(patience));
         while matches!(answered, Err(Errno::TIMEDOUT)) && may_come() {
             answered = there.answer(patience);
         }
@@ -502,7 +502,10 @@ mod tests {
             receive(&other, &mut bytes, None).expect("about a neighbour");
             receive(&its, &mut bytes, None).expect("about something else");
             // Of each way it is the first request.
-            let (first, refused) = (1_u16.to_ne_bytes(), Errno::PERM.raw_os_error().to_ne_bytes());
+            let (first, refused) = (
+                1_u16.to_ne_bytes(),
+                Errno::PERM.raw_os_error().to_ne_bytes(),
+            );
             send(&its, &[&first[..], &refused].map(IoSlice::new), None).expect("sent");
             let _ = may_go.recv();
             send(&other, &[&first[..], &[0; 4]].map(IoSlice::new), None).expect("sent");

@@ -169,7 +169,9 @@ fn put_neighbour(bytes: &mut [u8; LEN], interface: u32, address: IpAddr) {
 }
 
 fn neighbour(bytes: &[u8; LEN], interfaces: &[u32]) -> Result<(u32, IpAddr)> {
-    let interface = bytes[INTERFACE..ADDRESS].try_into().map_err(|_| Errno::BADMSG)?;
+    let interface = bytes[INTERFACE..ADDRESS]
+        .try_into()
+        .map_err(|_| Errno::BADMSG)?;
     let interface = u32::from_ne_bytes(interface);
     if !interfaces.contains(&interface) {
         return Err(Errno::ACCESS);
@@ -234,7 +236,7 @@ mod tests {
             Request::Hooks,
             Request::Alive,
         ];
-        for (request, its) in all.into_iter().zip(0xfffd_u16..) {
+        for (request, its) in all.into_iter().zip(0xfe_u16..) {
             let bytes = request.encode(its).expect("short");
             assert_eq!(number(&bytes), its);
             assert_eq!(judged(&request), Ok(request));
