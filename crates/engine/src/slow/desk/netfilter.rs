@@ -188,8 +188,11 @@ impl Desk {
         } = &mut self.netfilter;
         // Addresses change on every network, now and then. Where nobody tells of rules, they may have as well.
         *unread |= watch.as_mut().is_none_or(|watch| watch.hear() != Ok(false));
-        let mut asked = Ok(());
-        if let Some(watch) = watch {
+        let rests = rests_until.is_some_and(|until| Instant::now() < until);
+        let mut asked = if rests { Err(Errno::TIMEDOUT) } else { Ok(()) };
+        if let Some(watch) = watch
+            && !rests
+        {
             match watch.update() {
                 Ok((_, 0)) => {}
                 Ok(_) if *follows => {}
@@ -213,9 +216,11 @@ impl Desk {
             }
         }
         if let Some(rules) = followed {
-            let read = asked.and_then(|()| match *unread {
-                true => rules.update(),
-                false => rules.update_addresses(),
+            // What tells of addresses is heard in any case, or it would go on calling.
+            let heard = rules.update_addresses().and(asked);
+            let read = heard.and_then(|()| match *unread {
+                true => rules.update_rules(),
+                false => Ok(()),
             });
             *unread &= read.is_err();
             if let Err(error) = &read
@@ -224,8 +229,10 @@ impl Desk {
                 tracing::warn!(%error, "{SILENT}: everything is left to it until it does");
             }
             *silent = read.is_err();
-            let is_late = read == Err(Errno::TIMEDOUT);
-            *rests_until = is_late.then(|| Instant::now() + REST);
+            if !rests {
+                let is_late = read == Err(Errno::TIMEDOUT);
+                *rests_until = is_late.then(|| Instant::now() + REST);
+            }
         }
         self.follow_netfilter(None);
     }

@@ -106,17 +106,16 @@ impl Followed {
         })
     }
 
-    /// Reads both again.
+    /// Reads the rules again.
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn update(&mut self) -> rustix::io::Result<()> {
-        self.update_addresses()?;
+    pub fn update_rules(&mut self) -> rustix::io::Result<()> {
         self.rules = read::ruleset(&self.opener)?;
         Ok(())
     }
 
-    /// Reads the addresses again, where no rule has changed.
+    /// Reads the addresses again.
     ///
     /// # Errors
     /// The kernel does not answer.
