@@ -101,7 +101,7 @@ pub(crate) struct SendVars {
     pub(crate) mss: u16,
     /// The MSS that the peer announced (RFC 9293 3.7.1).
     pub(crate) peer_mss: u16,
-    /// When data or a SYN-ACK were last sent, in microseconds that go round: see [`promptness`].
+    /// When data were last sent, in microseconds that go round: see [`promptness`].
     pub(crate) sent_us: u16,
     /// How the peer's windows are to be shifted.
     pub(crate) scale: u8,

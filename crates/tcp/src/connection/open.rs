@@ -148,7 +148,6 @@ impl Connection {
         c.rcv.adv = c.rcv.nxt + u32::from(initial_window(options));
         if let Some(sent_at) = h.sent_at {
             c.rtt.on_sample(now, now.since(sent_at));
-            c.snd.sent_us = super::microseconds(sent_at);
         }
         c.retransmits = u32::from(h.syn_acks.saturating_sub(1));
         // Our SYN is in flight until the segment that is to follow has been accepted: should it not
