@@ -1,7 +1,8 @@
 //! Cores that threads of this process stay on.
 
+use crate::tool;
 use anyhow::{Context, Result};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 
 /// Keeps the calling thread, and those that it starts, on one core.
 ///
@@ -11,6 +12,16 @@ pub fn stay_on(core: usize) -> Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);
     sched_setaffinity(None, &cores).context("cannot choose a core")
+}
+
+/// Has the calling thread run where nobody else wants to, and give way at once when somebody does (SCHED_IDLE). What
+/// `nice` makes low does not give way at once; and its time is what a report takes for that of others.
+///
+/// # Errors
+/// There is no `chrt`.
+pub fn give_way() -> Result<()> {
+    let thread = gettid().as_raw_nonzero();
+    tool::run(&format!("chrt --idle --pid 0 {thread}")).map(drop)
 }
 
 /// Cycles a second of a core, as the kernel tells of it now: on a virtual machine, and where the clock of cores is
@@ -37,7 +48,30 @@ fn rate_in(cpuinfo: &str, core: usize) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::rate_in;
+    use super::{give_way, rate_in};
+    use crate::{skip, tool};
+
+    #[test]
+    fn a_thread_that_gives_way_is_the_only_one_that_does() {
+        let test = "a_thread_that_gives_way_is_the_only_one_that_does";
+        if tool::find("chrt").is_none() && skip(test, "chrt") {
+            return;
+        }
+        // The 41st field, behind the name, which may have blanks.
+        let policy = || {
+            let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let (_, rest) = text.rsplit_once(')').unwrap();
+            let field = rest.split_whitespace().nth(41 - 3);
+            field.unwrap().to_owned()
+        };
+        let before = policy();
+        let other = std::thread::spawn(move || {
+            give_way().unwrap();
+            policy()
+        });
+        assert_eq!(other.join().unwrap(), "5", "SCHED_IDLE");
+        assert_eq!(policy(), before);
+    }
 
     #[test]
     fn the_rate_of_a_core_is_its_own() {

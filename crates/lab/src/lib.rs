@@ -27,6 +27,7 @@ pub mod outboard;
 mod postgres;
 pub mod process;
 pub mod programs;
+pub mod receiving;
 pub mod respond;
 pub mod sampler;
 pub mod slowed;

@@ -1,7 +1,7 @@
 //! Worlds come up, carry packets, and go without a trace, however their makers end.
 #![forbid(unsafe_code)]
 
-use lab::{Program, Side, World, skip_without_root};
+use lab::{Program, Side, World, receiving, skip_without_root};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -47,6 +47,37 @@ fn the_two_sides_talk_and_nothing_stays() {
     drop(world);
     assert!(!namespace.exists() && !scratch.exists());
     drop(sleeper);
+}
+
+/// Of one interface only, as its own namespace sees it.
+#[test]
+fn it_is_chosen_where_and_when_frames_are_taken_in() {
+    if skip_without_root("it_is_chosen_where_and_when_frames_are_taken_in") {
+        return;
+    }
+    let world = World::new().unwrap();
+    let read = |side: Side, file: &str| {
+        let command = std::process::Command::new("ip")
+            .args(["netns", "exec", world.name(side), "cat"])
+            .arg(format!("/sys/class/net/{}/{file}", side.interface()))
+            .output();
+        let text = String::from_utf8(command.unwrap().stdout).unwrap();
+        text.trim().to_owned()
+    };
+    receiving::on_core(&world, Side::Server, 1).unwrap();
+    receiving::gathered(&world, Side::Server, Duration::from_micros(150)).unwrap();
+    let files = [
+        ("queues/rx-0/rps_cpus", "2"),
+        ("gro_flush_timeout", "150000"),
+        ("napi_defer_hard_irqs", "1"),
+    ];
+    for (file, value) in files {
+        assert_eq!(read(Side::Server, file), value, "{file}");
+    }
+    let other = read(Side::Client, "queues/rx-0/rps_cpus");
+    assert_eq!(other.trim_matches(&['0', ','][..]), "", "{other}");
+    receiving::gathered(&world, Side::Server, Duration::ZERO).unwrap();
+    assert_eq!(read(Side::Server, "gro_flush_timeout"), "0");
 }
 
 #[test]

@@ -15,9 +15,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Report;
 use super::background::Background;
-use crate::cores;
+use super::{Place, Report};
 
 /// Connections that an attack holds, at most; the oldest go first. More than nginx has room for.
 const HELD: usize = 24_000;
@@ -52,7 +51,8 @@ pub struct Attack(Background);
 
 impl Attack {
     /// Begins to attack an address and port of the server's side from the client's, with so many connections or
-    /// requests a second, or as many as a core can.
+    /// requests a second, or as many as a core can while nobody else wants it: clients there are not kept waiting by
+    /// who attacks.
     ///
     /// # Errors
     /// What kept it from being begun.
@@ -64,9 +64,13 @@ impl Attack {
         core: usize,
     ) -> Result<Self> {
         let namespace = world.name(Side::Client).to_owned();
+        let place = Place {
+            core,
+            gives_way: true,
+        };
         let background = Background::start("attack", move |stop| {
             crate::world::enter_namespace(&namespace)?;
-            cores::stay_on(core)?;
+            place.take()?;
             Attacker::new(target, kind)?.run(rate, stop)
         })?;
         Ok(Self(background))

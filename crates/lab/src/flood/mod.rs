@@ -74,15 +74,24 @@ impl SynFlood {
     /// # Errors
     /// What kept the sender from being made.
     pub fn start_from_core(world: &World, target: SocketAddr, core: usize) -> Result<Self> {
-        Self::start_at(world, target, core, f64::INFINITY)
+        let place = Place {
+            core,
+            gives_way: false,
+        };
+        Self::of(world, target, u32::MAX, Some(place), f64::INFINITY)
     }
 
-    /// As [`Self::start_from_core`], with no more than so many SYNs a second.
+    /// As [`Self::start_from_core`], with no more than so many SYNs a second, and sent while nobody else wants the
+    /// core: clients there are not kept waiting by who attacks.
     ///
     /// # Errors
     /// What kept the sender from being made.
-    pub fn start_at(world: &World, target: SocketAddr, core: usize, rate: f64) -> Result<Self> {
-        Self::of(world, target, u32::MAX, Some(core), rate)
+    pub fn start_behind(world: &World, target: SocketAddr, core: usize, rate: f64) -> Result<Self> {
+        let place = Place {
+            core,
+            gives_way: true,
+        };
+        Self::of(world, target, u32::MAX, Some(place), rate)
     }
 
     /// Sends `count` SYNs to an IPv4 address and port of the server's side, and waits until the
@@ -99,7 +108,7 @@ impl SynFlood {
         world: &World,
         target: SocketAddr,
         count: u32,
-        core: Option<usize>,
+        place: Option<Place>,
         rate: f64,
     ) -> Result<Self> {
         let find = |side: Side| world.on(side, || Ok(Interface::find(side.interface())?));
@@ -112,7 +121,7 @@ impl SynFlood {
                 ..xdp::Config::default()
             };
             let device = XdpDevice::open(&from, config).context("cannot open the sender")?;
-            let sink = core.map(|_| sink(&from, target, &device)).transpose()?;
+            let sink = place.map(|_| sink(&from, target, &device)).transpose()?;
             Ok((device, sink))
         })?;
         let link = Link {
@@ -122,8 +131,8 @@ impl SynFlood {
         };
         let background = Background::start("SYN flood", move |stop| {
             let _sink = sink;
-            if let Some(core) = core {
-                cores::stay_on(core)?;
+            if let Some(place) = place {
+                place.take()?;
             }
             Ok(send(device, link, target, count, rate, stop))
         })?;
@@ -136,6 +145,25 @@ impl SynFlood {
     /// The sender had failed.
     pub fn stop(mut self) -> Result<Report> {
         self.0.stop()
+    }
+}
+
+/// Where the thread of an attack is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    core: usize,
+    /// To whoever else wants the core.
+    gives_way: bool,
+}
+
+impl Place {
+    /// Puts the calling thread there.
+    fn take(self) -> Result<()> {
+        cores::stay_on(self.core)?;
+        match self.gives_way {
+            true => cores::give_way(),
+            false => Ok(()),
+        }
     }
 }
 
