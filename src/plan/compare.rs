@@ -1,70 +1,41 @@
 //! The model beside measured delays: `--compare`.
 //!
-//! A file is what `outboard load --json` printed, at a rate (`-R`) or, with `--clients`, in a closed
-//! loop; or the `results.json` of a run of `outboard lab run model`.
+//! A run of the lab has loads of several classes, each measured by itself: such a row is held against that class of the
+//! server alone, and on shared cores where the run had them.
 
 use super::closed;
 use super::input::Server;
+use super::measured::{By, Figure, Measured, Source, classes, read};
 use super::study::{answer, at};
 use super::written::duration;
 use anyhow::{Context, Result, bail};
-use lab::experiment::declaration::Experiment;
+use lab::experiment::fitted::{DELAY_WITHIN, UTILISATION_WITHIN};
 use lab::table::Table;
 use queueing::fit::agreement::{Pair, relative_error};
 use queueing::fit::regression::Interval;
 use serde::Serialize;
-use serde_json::Value;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 
-/// How far a mean delay may be off, as a share of what was measured.
-const WITHIN: f64 = 0.15;
 const CONFIDENCE: f64 = 0.95;
 /// The seed of the bootstrap: the same files give the same answer.
 const SEED: u64 = 1;
 
-/// A file, and what was measured in it.
-#[derive(Debug, Clone)]
-pub struct Source {
-    /// With everything offloaded, rather than without an engine; not said of files that say it.
-    engine: Option<bool>,
-    path: PathBuf,
-}
-
-impl Source {
-    /// Reads `kernel=FILE`, `engine=FILE`, or `FILE` of one that says of each figure what it is of.
-    pub fn parse(text: &str) -> Result<Source, String> {
-        let (engine, path) = match text.split_once('=') {
-            Some(("kernel", path)) => (Some(false), path),
-            Some(("engine", path)) => (Some(true), path),
-            _ => (None, text),
-        };
-        if path.is_empty() {
-            return Err("write kernel=FILE or engine=FILE".into());
-        }
-        Ok(Source {
-            engine,
-            path: path.into(),
-        })
-    }
-}
-
-/// A measured mean delay.
-#[derive(Debug, Clone, PartialEq)]
-struct Measured {
-    engine: bool,
-    /// Requests a second that were answered.
-    rate: f64,
-    /// Seconds.
-    delay: f64,
-    /// Its interval, where the file has one.
+/// A busy share beside the model's.
+#[derive(Debug, Serialize)]
+struct Busy {
+    measured: f64,
     interval: Option<(f64, f64)>,
-    errors: u64,
+    /// `None` where the model's system cannot carry the load.
+    model: Option<f64>,
+    holds: bool,
 }
 
 /// One of them beside the model.
 #[derive(Debug, Serialize)]
 struct Row {
     system: &'static str,
+    /// The class of the server that it is of, where that was measured by itself.
+    class: Option<String>,
     rate: f64,
     measured: f64,
     interval: Option<(f64, f64)>,
@@ -73,6 +44,8 @@ struct Row {
     /// In a closed loop: requests a second that the model says.
     model_rate: Option<f64>,
     holds: bool,
+    /// Where it was measured.
+    busy: Option<Busy>,
 }
 
 /// All of them.
@@ -96,33 +69,47 @@ pub fn compare(
     clients: Option<u32>,
     think: f64,
 ) -> Result<Comparison> {
-    let mut measured = Vec::new();
+    let mut held = Held::default();
     for source in sources {
-        let shown = || format!("--compare {}", source.path.display());
-        measured.extend(read(source).with_context(shown)?);
+        let shown = || format!("--compare {}", source.shown());
+        held.add(server, source, clients.is_some())
+            .with_context(shown)?;
     }
     let networks = match clients {
         Some(clients) => Some(closed::networks(server, think, clients)?),
         None => None,
     };
     let mut rows = Vec::new();
-    for one in &measured {
+    for (server, class, one) in &held.loads {
         let in_loop = networks
             .as_ref()
             .zip(clients)
             .and_then(|(networks, clients)| networks[usize::from(one.engine)].with(clients));
-        let model = match in_loop {
-            Some(found) => Some(found.response),
-            None => answer(server, &at(server, one.rate), one.engine)?.map(|found| found.delay),
+        let (model, busy) = match in_loop {
+            Some(found) => (Some(found.response), None),
+            None => match answer(server, &at(server, one.rate), one.engine)? {
+                Some(found) => (Some(found.delay), Some(found.host_utilisation)),
+                None => (None, None),
+            },
+        };
+        let holds = |figure: &Figure, model: Option<f64>, within| {
+            model.is_some_and(|model| figure.holds(model, within))
         };
         rows.push(Row {
             system: if one.engine { "engine" } else { "kernel" },
+            class: class.clone(),
             rate: one.rate,
-            measured: one.delay,
-            interval: one.interval,
+            measured: one.delay.value,
+            interval: one.delay.interval,
             model,
             model_rate: in_loop.map(|found| found.throughput),
-            holds: model.is_some_and(|model| holds(model, one)),
+            holds: holds(&one.delay, model, DELAY_WITHIN),
+            busy: one.busy.map(|figure| Busy {
+                measured: figure.value,
+                interval: figure.interval,
+                model: busy,
+                holds: holds(&figure, busy, UTILISATION_WITHIN),
+            }),
         });
     }
     let pairs = pairs(&rows, 0.0);
@@ -133,17 +120,109 @@ pub fn compare(
     Ok(Comparison {
         clients,
         constant: constant(&rows)?,
-        notes: notes(&measured, clients),
+        notes: held.notes(server, clients),
         error,
         rows,
     })
 }
 
-/// Whether the model is close enough, or within the interval of what was measured.
-fn holds(model: f64, measured: &Measured) -> bool {
-    let near = (model / measured.delay - 1.0).abs() <= WITHIN;
-    let inside = |(low, high): (f64, f64)| (low..=high).contains(&model);
-    near || measured.interval.is_some_and(inside)
+/// What was measured, each with the server that it is held against, and what class of that.
+#[derive(Default)]
+struct Held {
+    loads: Vec<(Server, Option<String>, Measured)>,
+    /// Classes of runs that are not described.
+    unknown: BTreeSet<String>,
+}
+
+impl Held {
+    fn add(&mut self, server: &Server, source: &Source, in_loop: bool) -> Result<()> {
+        let measured = read(source)?;
+        let named = classes(&measured);
+        if in_loop && !named.is_empty() {
+            bail!("a run of the lab is no closed loop: leave --clients out");
+        }
+        // Whoever describes one class, and has a run of one or chooses one, means that.
+        let sole = server.classes.len() == 1 && named.len() == 1;
+        let before = self.loads.len();
+        for one in &measured {
+            let By::Lab {
+                class,
+                shared_cores,
+            } = &one.by
+            else {
+                self.loads.push((server.clone(), None, one.clone()));
+                continue;
+            };
+            let mut known = server.classes.iter();
+            let place = known.position(|known| class.contains(&known.name));
+            let Some(place) = place.or(sole.then_some(0)) else {
+                self.unknown.insert(class[0].clone());
+                continue;
+            };
+            let mut alone = server.clone();
+            alone.system.shared = *shared_cores;
+            let mut only = alone.classes.swap_remove(place);
+            only.arrival_rate = 1.0;
+            alone.classes = vec![only];
+            let name = Some(class[0].clone()).filter(|name| !name.is_empty());
+            self.loads.push((alone, name, one.clone()));
+        }
+        if self.loads.len() == before {
+            let described: Vec<&str> = server.classes.iter().map(|c| c.name.as_str()).collect();
+            bail!(
+                "it has {}, each measured by itself, and what is described has {}: give classes the names of the \
+                 run, or describe one class and say which of the run it is, as in {}#0",
+                named.join(", "),
+                described.join(", "),
+                source.place().0.display()
+            );
+        }
+        Ok(())
+    }
+
+    fn notes(&self, server: &Server, clients: Option<u32>) -> Vec<String> {
+        let mut notes = vec![
+            "What was measured has the network and the client in it; the model has the server's cores \
+             alone."
+                .to_owned(),
+        ];
+        let is_load = |one: &Measured| one.by == By::Load;
+        if clients.is_none() && self.loads.iter().any(|(.., one)| is_load(one)) {
+            notes.push(
+                "The model's arrivals are Poisson; `outboard load -R` asks at equal distances, after \
+                 which requests wait less."
+                    .into(),
+            );
+        }
+        if self.loads.iter().any(|(.., one)| !is_load(one)) {
+            notes.push("Arrivals of the lab's run are Poisson, as the model's.".into());
+        }
+        let others = |(held, ..): &&(Server, _, _)| held.system.shared != server.system.shared;
+        if let Some((held, ..)) = self.loads.iter().find(others) {
+            notes.push(match held.system.shared {
+                true => "Server and engine shared a core in the lab's run: what is held against it is the model \
+                     with --shared-cores, and not the answers above."
+                    .into(),
+                false => "The engine had a core of its own in the lab's run: what is held against it is the model \
+                     without --shared-cores, and not the answers above."
+                    .into(),
+            });
+        }
+        if !self.unknown.is_empty() {
+            let names: Vec<&str> = self.unknown.iter().map(String::as_str).collect();
+            notes.push(format!(
+                "Not described here, and left out: {}.",
+                names.join(", ")
+            ));
+        }
+        let errors: u64 = self.loads.iter().map(|(.., one)| one.errors).sum();
+        if errors > 0 {
+            notes.push(format!(
+                "{errors} requests failed, and have no delay: what is left looks better than it was."
+            ));
+        }
+        notes
+    }
 }
 
 fn pairs(rows: &[Row], added: f64) -> Vec<Pair> {
@@ -173,136 +252,32 @@ fn constant(rows: &[Row]) -> Result<Option<(f64, f64)>> {
     Ok(Some((added, left.value)))
 }
 
-fn notes(measured: &[Measured], clients: Option<u32>) -> Vec<String> {
-    let mut notes = vec![
-        "What was measured has the network and the client in it; the model has the server's cores \
-         alone."
-            .to_owned(),
-    ];
-    if clients.is_none() {
-        notes.push(
-            "The model's arrivals are Poisson; `outboard load -R` asks at equal distances, after \
-             which requests wait less."
-                .into(),
-        );
-    }
-    let errors: u64 = measured.iter().map(|one| one.errors).sum();
-    if errors > 0 {
-        notes.push(format!(
-            "{errors} requests failed, and have no delay: what is left looks better than it was."
-        ));
-    }
-    notes
-}
-
-fn read(source: &Source) -> Result<Vec<Measured>> {
-    let text = std::fs::read_to_string(&source.path).context("cannot read it")?;
-    let value: Value = serde_json::from_str(&text).context("it is no JSON")?;
-    if value.get("analysis").is_some() {
-        return of_lab(&value, source.engine);
-    }
-    let Some(engine) = source.engine else {
-        bail!(
-            "say what it was measured on: kernel={0} or engine={0}",
-            source.path.display()
-        );
-    };
-    let number = |place: &str| {
-        let found = value.pointer(place).and_then(Value::as_f64);
-        found.filter(|number| *number > 0.0).with_context(|| {
-            format!("it has no {place} above 0; `outboard load --json` writes one")
-        })
-    };
-    Ok(vec![Measured {
-        engine,
-        rate: number("/requests_per_second")?,
-        delay: number("/latency/mean_us")? / 1e6,
-        interval: None,
-        errors: value["errors"].as_u64().unwrap_or(0),
-    }])
-}
-
-/// What a run of the lab found, cell by cell, if its experiment says which figures are meant.
-fn of_lab(value: &Value, wanted: Option<bool>) -> Result<Vec<Measured>> {
-    let experiment: Experiment = serde_json::from_value(value["run"]["experiment"].clone())
-        .context("it has no experiment of this version")?;
-    let Some(model) = &experiment.model else {
-        bail!(
-            "{} measures no delay over load; `outboard lab run model` does",
-            experiment.name
-        );
-    };
-    let found = value["analysis"]["found"].as_array();
-    let mut measured = Vec::new();
-    for found in found.into_iter().flatten() {
-        let subject = found["cell"]["subject"].as_u64().unwrap_or(0) as usize;
-        let engine = match experiment.subjects.get(subject).map(String::as_str) {
-            Some("engine") => true,
-            Some("kernel") => false,
-            _ => continue,
-        };
-        let of = |measure: &str, what: &str| found["values"][measure][what].as_f64();
-        // Milliseconds.
-        let delay = |what| of(&model.delay, what).map(|time| time / 1e3);
-        if let (Some(rate), Some(median)) = (of(&model.rate, "median"), delay("median"))
-            && wanted.is_none_or(|wanted| wanted == engine)
-            && rate > 0.0
-            && median > 0.0
-        {
-            measured.push(Measured {
-                engine,
-                rate,
-                delay: median,
-                interval: delay("low").zip(delay("high")),
-                errors: 0,
-            });
-        }
-    }
-    if measured.is_empty() {
-        bail!("it has no delays");
-    }
-    Ok(measured)
-}
-
 impl Comparison {
     /// In words.
     pub fn words(&self) -> String {
-        let mut table = Table::new(["system", "load/s", "measured", "model", "off by", ""]);
-        table.left(0);
-        table.left(5);
-        for row in &self.rows {
-            let measured = match row.interval {
-                Some((low, high)) => format!(
-                    "{} ({} to {})",
-                    duration(row.measured),
-                    duration(low),
-                    duration(high)
-                ),
-                None => duration(row.measured),
-            };
-            let rate = match row.model_rate {
-                Some(model) => format!("{:.0} (model {model:.0})", row.rate),
-                None => format!("{:.0}", row.rate),
-            };
-            let off = |model: f64| format!("{:+.0} %", (model / row.measured - 1.0) * 100.0);
-            table.row([
-                row.system.to_owned(),
-                rate,
-                measured,
-                row.model.map_or("saturated".into(), duration),
-                row.model.map_or("—".into(), off),
-                if row.holds { "holds" } else { "does not hold" }.to_owned(),
-            ]);
-        }
         let held = self.rows.iter().filter(|row| row.holds).count();
         let mut text = format!(
             "Model and measurement{}: within {:.0} %, or the run's own interval, at {held} of {} \
-             loads.\n{table}",
+             loads.\n",
             self.clients
                 .map_or(String::new(), |clients| format!(", {clients} clients")),
-            WITHIN * 100.0,
+            DELAY_WITHIN * 100.0,
             self.rows.len()
         );
+        let busy: Vec<&Busy> = self
+            .rows
+            .iter()
+            .filter_map(|row| row.busy.as_ref())
+            .collect();
+        if !busy.is_empty() {
+            text += &format!(
+                "Busy share of the server's core: within {:.0} %, or the run's own interval, at {} of {} loads.\n",
+                UTILISATION_WITHIN * 100.0,
+                busy.iter().filter(|busy| busy.holds).count(),
+                busy.len()
+            );
+        }
+        text += &self.table().to_string();
         if let Some(error) = &self.error {
             text += &format!(
                 "The model's mean delay is off by {:.0} % on average ({:.0} to {:.0} %, 95 %, by \
@@ -329,50 +304,89 @@ impl Comparison {
         }
         text
     }
+    fn table(&self) -> Table {
+        let has_class = self.rows.iter().any(|row| row.class.is_some());
+        let has_busy = self.rows.iter().any(|row| row.busy.is_some());
+        let mut names = vec!["system"];
+        names.extend(has_class.then_some("class"));
+        names.extend(["load/s", "measured", "model", "off by", ""]);
+        let verdict = names.len() - 1;
+        if has_busy {
+            names.extend(["busy", "model", "off by", ""]);
+        }
+        let last = names.len() - 1;
+        let mut table = Table::new(names);
+        for words in [0, verdict, last].into_iter().chain(has_class.then_some(1)) {
+            table.left(words);
+        }
+        for row in &self.rows {
+            let mut cells = vec![row.system.to_owned()];
+            cells.extend(has_class.then(|| row.class.clone().unwrap_or_default()));
+            cells.push(match row.model_rate {
+                Some(model) => format!("{:.0} (model {model:.0})", row.rate),
+                None => format!("{:.0}", row.rate),
+            });
+            cells.extend(beside(
+                row.measured,
+                row.interval,
+                row.model,
+                row.holds,
+                duration,
+            ));
+            if has_busy {
+                let share = |share: f64| format!("{:.1} %", 100.0 * share);
+                cells.extend(match &row.busy {
+                    Some(it) => beside(it.measured, it.interval, it.model, it.holds, share),
+                    None => [const { String::new() }; 4],
+                });
+            }
+            table.row(cells);
+        }
+        table
+    }
+}
+
+/// A figure, the model's, how far that is off, and whether it holds.
+fn beside(
+    measured: f64,
+    interval: Option<(f64, f64)>,
+    model: Option<f64>,
+    holds: bool,
+    shown: impl Fn(f64) -> String,
+) -> [String; 4] {
+    let off = |model: f64| format!("{:+.0} %", (model / measured - 1.0) * 100.0);
+    let figure = match interval {
+        Some((low, high)) => format!("{} ({} to {})", shown(measured), shown(low), shown(high)),
+        None => shown(measured),
+    };
+    [
+        figure,
+        model.map_or("saturated".into(), shown),
+        model.map_or("—".into(), off),
+        if holds { "holds" } else { "does not hold" }.to_owned(),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
-
-    #[test]
-    fn a_file_says_what_it_is_of_or_is_told() {
-        let parsed = |text| Source::parse(text).unwrap();
-        assert_eq!(parsed("engine=a.json").engine, Some(true));
-        assert_eq!(parsed("kernel=a.json").path, Path::new("a.json"));
-        assert_eq!(parsed("results.json").engine, None);
-        assert!(Source::parse("kernel=").is_err());
-    }
 
     #[test]
     fn a_constant_that_is_missing_is_found() {
         let row = |measured: f64, model: f64| Row {
             system: "kernel",
+            class: None,
             rate: 1.0,
             measured,
             interval: None,
             model: Some(model),
             model_rate: None,
             holds: false,
+            busy: None,
         };
         let rows = [row(3.0, 1.0), row(5.0, 3.0), row(12.0, 10.0)];
         let (added, left) = constant(&rows).unwrap().unwrap();
         assert!((added - 2.0).abs() < 1e-12 && left < 1e-12);
         assert_eq!(constant(&rows[..1]).unwrap(), None);
-    }
-
-    #[test]
-    fn near_enough_or_within_the_interval_holds() {
-        let measured = |interval| Measured {
-            engine: false,
-            rate: 1.0,
-            delay: 1.0,
-            interval,
-            errors: 0,
-        };
-        assert!(holds(1.15, &measured(None)) && !holds(1.16, &measured(None)));
-        assert!(holds(1.3, &measured(Some((0.8, 1.3)))));
-        assert!(!holds(1.3, &measured(Some((0.8, 1.2)))));
     }
 }

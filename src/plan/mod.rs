@@ -10,6 +10,7 @@
 //! | `closed` | the answers where so many clients each wait for their answer |
 //! | `preset` | workloads with published sizes |
 //! | `compare` | the answers beside measured delays |
+//! | `measured` | what was measured: files of `outboard load` and of the lab |
 //! | `earlier` | two earlier models beside them |
 //! | `ranges` | from which load on, and up to which, something is offloaded |
 //! | `uncertain` | what the intervals of fitted inputs leave open |
@@ -30,6 +31,7 @@ mod earlier;
 mod figures;
 mod headline;
 mod input;
+mod measured;
 mod measurement;
 mod plot;
 mod preset;
@@ -88,11 +90,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", requires = "clients", value_parser = written::Seconds::parse)]
     think: Option<written::Seconds>,
     /// Hold the answers against measured delays: kernel=FILE or engine=FILE of `outboard load --json`
-    /// (with --clients: of a closed loop of so many), or the results.json of `outboard lab run model`;
-    /// may be given several times
-    #[arg(long, value_name = "[SYSTEM=]FILE", value_parser = compare::Source::parse,
+    /// (with --clients: of a closed loop of so many), or the results.json of `outboard lab run model`, class
+    /// by class: of those with the same names, or FILE#CLASS; may be given several times
+    #[arg(long, value_name = "[SYSTEM=]FILE[#CLASS]", value_parser = measured::Source::parse,
           conflicts_with_all = ["csv", "measure", "source_003"])]
-    compare: Vec<compare::Source>,
+    compare: Vec<measured::Source>,
     /// Answer also by LAWS (Shivam and Chase 2003). Its symbols are a and o (times), x and y (host's
     /// and engine's time scale), b (the wire's units a second), p (share offloaded), beta; what is not
     /// said follows from the server that is described

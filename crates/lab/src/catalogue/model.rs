@@ -142,6 +142,7 @@ fn declare(extent: Extent) -> Experiment {
             utilisation: UTILISATION.into(),
             delay: DELAY.into(),
             held: HELD.map(String::from).to_vec(),
+            shared_cores: true,
         }),
     }
 }

@@ -304,6 +304,13 @@ pub struct Model {
     pub delay: String,
     /// The levels that the model does not see, by name.
     pub held: Vec<String>,
+    /// Whether server and engine share a core, as they did in runs that do not say so.
+    #[serde(default = "shared")]
+    pub shared_cores: bool,
+}
+
+fn shared() -> bool {
+    true
 }
 
 /// What a ratio is to be.

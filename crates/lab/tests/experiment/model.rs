@@ -39,6 +39,7 @@ pub fn experiment() -> Experiment {
             rate: "rate".into(),
             utilisation: "busy".into(),
             delay: "time".into(),
+            shared_cores: true,
             held: ["50", "110", "170"].map(String::from).to_vec(),
         }),
         ..super::fake::experiment()
