@@ -20,6 +20,7 @@ mod httperf;
 mod idle_engine;
 mod installed;
 mod large_file;
+mod lossy_objects;
 mod messages;
 mod mixes;
 mod model;
@@ -85,6 +86,7 @@ pub const ALL: &[Entry] = &[
     classes::ENTRY,
     model::ENTRY,
     objects::ENTRY,
+    lossy_objects::ENTRY,
     respond::ENTRY,
     syn_answers::ENTRY,
     stateless::ENTRY,
@@ -118,6 +120,7 @@ pub fn meant(name: &str) -> Result<Vec<&'static Entry>> {
 pub fn is_with_library(entry: &Entry) -> bool {
     let without = [
         objects::ENTRY,
+        lossy_objects::ENTRY,
         respond::ENTRY,
         syn_answers::ENTRY,
         stateless::ENTRY,

@@ -8,8 +8,9 @@ use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Meas
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::Nginx;
 use crate::process::Process;
-use crate::world::Side;
+use crate::world::{Side, World};
 use anyhow::{Context, Result};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
@@ -48,7 +49,7 @@ const SIZES: [f64; 11] = [
     4_096.0,
     16_384.0,
 ];
-const ONE_SEGMENT: f64 = 1_024.0;
+pub(super) const ONE_SEGMENT: f64 = 1_024.0;
 const CONNECTIONS: usize = 128;
 /// The responder's port.
 const PORT: u16 = 8_000;
@@ -181,7 +182,17 @@ fn nginx(setup: &Setup) -> Result<Subject> {
 
 fn responder(setup: &Setup, mode: &str) -> Result<Subject> {
     let bed = Bed::bare(setup, STACKS[0])?;
-    let world = bed.world();
+    let peer = format!(
+        "{}/{}",
+        bed.world().name(Side::Client),
+        Side::Client.interface()
+    );
+    let responder = Some(respond(setup, bed.world(), mode, &peer)?);
+    Ok(Subject { responder, bed })
+}
+
+/// Starts the responder in a mode, with the interface that its own is joined to, and waits until a client reaches it.
+pub(super) fn respond(setup: &Setup, world: &World, mode: &str, peer: &str) -> Result<Process> {
     // From the responder's own port no connection is answered.
     let reserved = "net.ipv4.ip_local_reserved_ports";
     world.sysctl(Side::Client, reserved, &PORT.to_string())?;
@@ -193,20 +204,21 @@ fn responder(setup: &Setup, mode: &str) -> Result<Subject> {
             program.args(rule.split(' ')).output()?;
         }
     }
-    let peer = format!("{}/{}", world.name(Side::Client), Side::Client.interface());
     let mut responder = world
         .program(Side::Server, &setup.binary)
         .on_core(SERVER_CORE)
         .args(["respond", "-q", "-i", Side::Server.interface()])
-        .args(["-L", &format!(":{PORT}"), "--peer", &peer, "--mode", mode])
+        .args(["-L", &format!(":{PORT}"), "--peer", peer, "--mode", mode])
         .log(world.scratch().join("respond.log"))
         .start()?;
-    let address = (Side::Server.ipv4(), PORT).into();
+    let address = responder_address();
     responder.wait_until(STARTING, || world.is_reached(address))?;
-    Ok(Subject {
-        responder: Some(responder),
-        bed,
-    })
+    Ok(responder)
+}
+
+/// Where a responder answers.
+pub(super) fn responder_address() -> SocketAddr {
+    (Side::Server.ipv4(), PORT).into()
 }
 
 impl Bench for Objects {
@@ -215,7 +227,7 @@ impl Bench for Objects {
         let size = at.number(SIZE)?;
         let url = match &subject.responder {
             None => format!("http://{}/{size}", Nginx::address()),
-            Some(_) => format!("http://{}:{PORT}/?s={size}", Side::Server.ipv4()),
+            Some(_) => format!("http://{}/?s={size}", responder_address()),
         };
         let servers: Vec<u32> = subject.responder.iter().map(Process::id).collect();
         let close = at.word(MODE)? == MODES[1];

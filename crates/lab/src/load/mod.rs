@@ -6,6 +6,7 @@
 
 mod answers;
 mod connection;
+pub mod fetches;
 pub mod sessions;
 pub mod users;
 
