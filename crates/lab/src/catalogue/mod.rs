@@ -71,6 +71,7 @@ pub const ALL: &[Entry] = &[
     messages::plain::THROUGHPUT,
     messages::connections::ENTRY,
     messages::singly::ENTRY,
+    messages::moderation::ENTRY,
     messages::zeromq::LATENCY,
     messages::zeromq::THROUGHPUT,
     breakdown::ENTRY,

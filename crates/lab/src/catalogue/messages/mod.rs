@@ -3,6 +3,7 @@
 
 pub mod connections;
 mod direction;
+pub mod moderation;
 pub mod plain;
 pub mod singly;
 mod source;
@@ -40,7 +41,7 @@ const LARGE: &str = "65536";
 const ROLES: &str = "the subject's program and engine on core 0, the other end on core 1; features are those \
     of the subject's interface (ethtool) and of its engine (`--offload`); where received sums are checked, the other \
     end finishes those that it sends, and cuts its segments itself. A veth has no interrupts that could \
-    be coalesced (`ethtool -c`: not supported), so that is not switched";
+    be coalesced (`ethtool -c`: not supported), so that is not switched: `lab run moderation` has what a stack does itself";
 
 /// A state of the features: what ethtool is told, and what the engine is.
 struct Features {
@@ -260,6 +261,12 @@ fn make(setup: &Setup, subject: &str, mtu: u32) -> Result<Bed> {
     let Some((stack, features)) = subject.split_once(", ") else {
         bail!("no stack and features in {subject}");
     };
+    let (world, told) = featured(features, mtu)?;
+    Bed::with_engine_told(setup, stack, world, SERVER_CORE, &told)
+}
+
+/// A world with these features at the server's interface, and what an engine there is told of them.
+fn featured(features: &str, mtu: u32) -> Result<(World, Vec<&'static str>)> {
     let known = FEATURES.iter().find(|known| known.name == features);
     let known = known.with_context(|| format!("no features {features}"))?;
     let world = World::new()?;
@@ -277,7 +284,7 @@ fn make(setup: &Setup, subject: &str, mtu: u32) -> Result<Bed> {
         ethtool.output()?;
     }
     let told = known.engine.map(|feature| ["--offload", feature]).concat();
-    Bed::with_engine_told(setup, stack, world, SERVER_CORE, &told)
+    Ok((world, told))
 }
 
 #[cfg(test)]
