@@ -90,10 +90,36 @@ fn mixes_are_as_published() {
         let sizes = draws(|random| mix.draw(random) as f64);
         agrees(mix.name, &sizes, |x| mix.cumulative(x));
     }
-    assert_eq!(Mix::specweb99().sizes.len(), 36);
-    assert_eq!(Mix::specweb99().sizes[35].0, 921_600);
+}
+
+/// By the published parts, in numbers: what is drawn and what it is held against have theirs from one place.
+#[test]
+fn parts_of_the_mixes_are_the_published_ones() {
+    let webstone = [
+        (500, 0.35),
+        (5_000, 0.5),
+        (50_000, 0.14),
+        (500_000, 0.009),
+        (5_000_000, 0.001),
+    ];
+    assert_eq!(Mix::webstone().sizes, webstone);
     let mean = Mix::webstone().mean();
     assert!((mean - 19_175.0).abs() < 1e-6, "{mean}");
+    // SPECweb99: a class of 35, 50, 14 and 1 %, and in each nine sizes by thousandths.
+    let first = [102, 204, 307, 409, 512, 614, 716, 819, 921];
+    let last = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(|number| number * 102_400);
+    let thousandths = [39.0, 59.0, 88.0, 177.0, 353.0, 118.0, 71.0, 50.0, 44.0];
+    let spec = Mix::specweb99().sizes;
+    assert_eq!(spec.len(), 36);
+    for (class, share) in spec.chunks(9).zip([0.35, 0.5, 0.14, 0.01]) {
+        for ((_, part), wanted) in class.iter().zip(thousandths) {
+            let wanted = share * wanted / 999.0;
+            assert!((part - wanted).abs() < 1e-12, "{part} {wanted}");
+        }
+    }
+    let sizes: Vec<u64> = spec.iter().map(|(size, _)| *size).collect();
+    assert_eq!((&sizes[..9], &sizes[27..]), (&first[..], &last[..]));
+    assert_eq!((sizes[9], sizes[26]), (1_024, 92_160));
 }
 
 #[test]
