@@ -87,7 +87,7 @@ struct Options {
     /// Only these levels of an axis; of the axis "subject", only these subjects
     #[arg(long, value_name = "AXIS=LEVEL", value_parser = only)]
     only: Vec<(String, String)>,
-    /// Rounds at most [default: 25, quick: 3]
+    /// Rounds at most [default: 25, quick: 2 or 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Seconds of each measurement [default: as `lab list` says]

@@ -49,6 +49,12 @@ pub struct Entry {
 
 /// What a sample takes around its measurements: programs that start and end, accounts that are made up.
 const AROUND: Duration = Duration::from_millis(1_500);
+/// What a first impression takes, as a rule.
+const IMPRESSION: Duration = Duration::from_secs(60);
+/// Rounds of one, or fewer where so many take longer.
+const ROUNDS: u32 = 3;
+/// But not fewer than this: of one there is no interval.
+const LEAST_ROUNDS: u32 = 2;
 
 impl Entry {
     /// What it says of itself.
@@ -78,21 +84,37 @@ impl Entry {
 
     /// How long so many rounds of it take at most, as a rule.
     pub fn takes(&self, experiment: &Experiment, rules: &Rules, rounds: u32) -> Duration {
+        let round = self.round(experiment, rules.window);
+        round.saturating_mul(rounds).min(rules.limit)
+    }
+
+    /// How long a round of it takes.
+    fn round(&self, experiment: &Experiment, window: Duration) -> Duration {
         let cells = u32::try_from(order::cells(experiment).len()).unwrap_or(u32::MAX);
-        let each = rules.window * self.windows + AROUND;
-        (each * cells.saturating_mul(rounds)).min(rules.limit)
+        (window * self.windows + AROUND).saturating_mul(cells)
     }
 
     /// How it is run if nobody says otherwise.
     pub fn rules(&self, extent: Extent) -> Rules {
         let quick = extent == Extent::Quick;
         let (full, short) = self.seconds;
+        let window = Duration::from_secs(if quick { short } else { full });
+        let (least_rounds, most_rounds) = match extent {
+            Extent::Full => (7, 25),
+            Extent::Quick => {
+                let round = self.round(&self.declare(extent), window);
+                let is_short = |rounds: &u32| round.saturating_mul(*rounds) <= IMPRESSION;
+                let rounds = (LEAST_ROUNDS..=ROUNDS).rev().find(is_short);
+                let rounds = rounds.unwrap_or(LEAST_ROUNDS);
+                (rounds, rounds)
+            }
+        };
         Rules {
-            least_rounds: if quick { 3 } else { 7 },
-            most_rounds: if quick { 3 } else { 25 },
+            least_rounds,
+            most_rounds,
             precision: 0.05,
             limit: Duration::from_secs(if quick { 5 * 60 } else { 4 * 3_600 }),
-            window: Duration::from_secs(if quick { short } else { full }),
+            window,
             seed: 1,
         }
     }

@@ -40,7 +40,7 @@ pub const BANDWIDTHS: Entry = Entry {
     source: "",
     about: "the same by bandwidth and round trip, without loss",
     needs: LOSSES.needs,
-    seconds: (20, 3),
+    seconds: (20, 2),
     windows: 1,
     declare: by_bandwidth,
     open,

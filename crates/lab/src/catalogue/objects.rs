@@ -59,7 +59,7 @@ const STARTING: Duration = Duration::from_secs(60);
 fn declare(extent: Extent) -> Experiment {
     let sizes = match extent {
         Extent::Full => &SIZES[..],
-        Extent::Quick => &[64.0, ONE_SEGMENT],
+        Extent::Quick => &[64.0],
     };
     let goal = |mode: &str, least: f64| Claim {
         says: format!("In the driver at least {least} times as many as nginx, {mode}"),

@@ -43,12 +43,12 @@ const DRAWN: usize = 8_192;
 fn declare(extent: Extent) -> Experiment {
     let (four, sixteen) = (BUFFERS[0].0, BUFFERS[1].0);
     let at = |sends, files| [(SENDS, sends), (FILES, files)];
-    let kinds: &[&str] = match extent {
-        Extent::Full => &[MANY, ONE],
-        Extent::Quick => &[MANY],
+    let (kinds, sends): (&[&str], &[&str]) = match extent {
+        Extent::Full => (&[MANY, ONE], &[four, sixteen]),
+        Extent::Quick => (&[MANY], &[sixteen]),
     };
     let mut pictures = Vec::new();
-    for (what, figures, sends, files) in [
+    for (what, figures, piece, files) in [
         ("Sends of 4 KB", ["6.9", "6.10"], four, MANY),
         ("Sends of 16 KB", ["6.14", "6.15"], sixteen, MANY),
         ("The same file, sends of 4 KB", ["6.11", "6.11"], four, ONE),
@@ -59,10 +59,10 @@ fn declare(extent: Extent) -> Experiment {
             ONE,
         ),
     ] {
-        if !kinds.contains(&files) {
+        if !kinds.contains(&files) || !sends.contains(&piece) {
             continue;
         }
-        pictures.extend(offered::pictures(what, figures, &at(sends, files)));
+        pictures.extend(offered::pictures(what, figures, &at(piece, files)));
     }
     let mut claims = vec![
         offered::claim(
@@ -98,6 +98,10 @@ fn declare(extent: Extent) -> Experiment {
             Bound::AtMost(1.05),
         ));
     }
+    claims.retain(|claim| {
+        let mut places = claim.at.iter();
+        places.all(|(axis, level)| axis != SENDS || sends.contains(&level.as_str()))
+    });
     Experiment {
         name: ENTRY.name.into(),
         title: "Files of 16 KB, by load".into(),
@@ -115,7 +119,7 @@ fn declare(extent: Extent) -> Experiment {
         roles: ROLES.into(),
         axes: vec![
             offered::loads(extent),
-            Axis::of_words(SENDS, &BUFFERS.map(|(name, ..)| name)),
+            Axis::of_words(SENDS, sends),
             Axis::of_words(FILES, kinds),
         ],
         subjects: offered::SUBJECTS.map(String::from).to_vec(),

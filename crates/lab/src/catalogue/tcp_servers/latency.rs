@@ -118,6 +118,9 @@ const SIZES: [f64; 9] = [
 fn declare(extent: Extent) -> Experiment {
     let quick = extent == Extent::Quick;
     let sizes = if quick { &[64.0] } else { &SIZES[..] };
+    let names = SUBJECTS.iter().map(|(name, _)| *name);
+    let names = names.filter(|name| !quick || ![SYNCHRONOUS.0, PULL].contains(name));
+    let subjects = subjects(extent, names, REGISTERED);
     let manners = manners(cores_here()).map(|(name, ..)| name);
     let [waits, on_one, looks, _] = manners;
     let levels = if quick { &manners[..3] } else { &manners[..] };
@@ -162,6 +165,7 @@ fn declare(extent: Extent) -> Experiment {
             claim(says, [way, to], on_one, Bound::AtMost(1.0))
         }));
     }
+    claims.retain(|claim| subjects.contains(&claim.subject));
     let mut program = Axis::of_words(MANNER, levels);
     for level in &mut program.levels {
         level.without = without(level.name == on_one);
@@ -188,7 +192,7 @@ fn declare(extent: Extent) -> Experiment {
             Axis::of_numbers(SIZE, "B", sizes),
             program,
         ],
-        subjects: subjects(extent, SUBJECTS.iter().map(|(name, _)| *name), REGISTERED),
+        subjects,
         measures: [ONE_WAY, SERVER, SWITCH]
             .map(|name| Measure::new(name, "µs"))
             .into(),
