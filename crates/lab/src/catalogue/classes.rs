@@ -1,13 +1,14 @@
 //! 003, tables 4-1, 4-3 and 4-4 and figures 4-8 to 4-12: what a full server does with files of each class,
 //! on the kernel and on the engine.
 
+use super::apart;
 use super::bed::{Bed, CLIENT_CORE, ROLES, STACKS};
 use super::each::Each;
 use super::rates::{SHARES, with_shares};
 use super::{Entry, Extent, Setup, handshake, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
-use crate::nginx::Nginx;
+use crate::nginx::{Lines, Nginx};
 use crate::workload::files::{self, File};
 use crate::workload::surge::Popularity;
 use crate::world::Side;
@@ -15,7 +16,7 @@ use anyhow::{Context, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
@@ -241,15 +242,17 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     Ok(Box::new(Classes { beds, sets }))
 }
 
-/// Both stacks with nginx, as far as they are asked for, and the files that it serves, by class.
+/// Those that are asked for with nginx, and the files that it serves, by class.
 pub(super) fn beds(setup: &Setup) -> Result<(Each<Bed>, Vec<Vec<File>>)> {
     let sets: Vec<Vec<File>> = (0..5)
         .map(|class| files::surge_class(class, FILES, LARGEST, SEED))
         .collect();
-    let beds = Bed::both(setup, |site| {
-        sets.iter()
-            .try_for_each(|set| files::write(set, site, SEED))
-    })?;
+    let fill = |site: &Path| -> Result<Lines> {
+        let mut sets = sets.iter();
+        sets.try_for_each(|set| files::write(set, site, SEED))?;
+        Ok(String::new().into())
+    };
+    let beds = Each::of(setup, |subject| apart::bed(setup, subject)?.serving(fill))?;
     Ok((beds, sets))
 }
 

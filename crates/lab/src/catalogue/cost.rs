@@ -112,16 +112,21 @@ impl Cost {
         self.spent.machine()
     }
 
+    /// The part of a core on which an engine had something to do, from 0 to 1, if there is one. Its looking for work is
+    /// not in it, which gives way to any. By its clock it is busy, too, while somebody else has the core: by its run time
+    /// it is not.
+    pub fn engine_work(&self) -> Option<f64> {
+        let engine = self.spent.engine.as_ref()?;
+        let had = self.engine().as_secs_f64() / self.spent.passed.as_secs_f64().max(1e-9);
+        Some(had * engine.useful())
+    }
+
     /// Whether the client could have done more in the time of the measurement: on a core of its own, or with what an
     /// engine there has left it, which had something to do.
     pub fn limits(&self, measured: Duration) -> Client {
-        let part = |time: f64, of: Duration| time / of.as_secs_f64().max(1e-9);
-        let engine = self.spent.engine.as_ref();
-        let engine = engine.filter(|_| self.engine_is_with_client);
-        // By its clock it is busy, too, while the client has the core: by its run time it is not.
-        let had = part(self.engine().as_secs_f64(), self.spent.passed);
-        let taken = engine.map_or(0.0, |engine| had * engine.useful());
-        let used = part(self.client.as_secs_f64(), measured);
+        let work = self.engine_work().filter(|_| self.engine_is_with_client);
+        let taken = work.unwrap_or(0.0);
+        let used = self.client.as_secs_f64() / measured.as_secs_f64().max(1e-9);
         Client {
             busy: Some((used / (1.0 - taken).max(1e-9)).min(1.0)),
             server_busy: self.spent.share_of_core(SERVER_CORE),
@@ -164,6 +169,7 @@ mod tests {
         (engine.busy, engine.looking) = (0.75, 0.75);
         cost.spent.processes.insert(super::ENGINE, second);
         assert_eq!(cost.limits(second).busy, Some(0.48));
+        assert_eq!(cost.engine_work(), Some(0.5));
         cost.engine_is_with_client = true;
         assert_eq!(cost.limits(second).busy, Some(0.96));
         // Of the time that it was measured, which may be less than that of the account.
@@ -192,6 +198,7 @@ mod tests {
         assert!(note.contains("of 1000 connections 989"), "{note}");
         assert!(cost(Some(0.0)).beside_engine(32.0).is_some());
         // On the kernel's bed there is none to go by.
+        assert_eq!(cost(None).engine_work(), None);
         assert_eq!(cost(None).beside_engine(1_000.0), None);
     }
 }

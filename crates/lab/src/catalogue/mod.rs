@@ -1,5 +1,6 @@
 //! The experiments that there are, in the shape of [`crate::experiment`].
 
+mod apart;
 mod bed;
 mod breakdown;
 mod bursts;

@@ -1,12 +1,14 @@
 //! 003, figures 4-1 to 4-7 and table 4-2: busy share and time of a request over load, by class of
-//! file, and a queueing model that has seen some of the loads and is held against the others.
+//! file, and queueing models that have seen some of the loads and are held against the others: of one stage, and of
+//! two where the engine has a core of its own.
 
-use super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
+use super::apart::{self, APART, SUBJECTS};
+use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::classes::{self, FILES, LARGEST, SEED};
 use super::each::Each;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{
-    Axis, Bound, Citation, Claim, Finding, Measure, Model, Picture,
+    Axis, Bound, Citation, Claim, Finding, Measure, Model, Picture, Second,
 };
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::load::{Asked, Load};
@@ -39,6 +41,7 @@ const CLASS: &str = "class";
 const LOAD: &str = "load";
 const DELAY: &str = "time of a request";
 const UTILISATION: &str = "busy share of the server's core";
+const ENGINE: &str = "busy share of the engine";
 const RATE: &str = "requests";
 const HIGH: &str = "time of a request, 99 %";
 /// Connections at once, at most.
@@ -79,30 +82,35 @@ fn declare(extent: Extent) -> Experiment {
     };
     let (small, large) = (known(&["0", "1"]), known(&["2", "3", "4"]));
     let has_classes = |claim: &Claim| !claim.at.is_empty();
-    Experiment {
+    let cores = apart::cores_here();
+    let shares = (apart::core_of_its_own(cores) == CLIENT_CORE).then(|| "the client".into());
+    let mut experiment = Experiment {
         name: ENTRY.name.into(),
         title: "Busy share and time of a request over load, and what a model says of it".into(),
         question: "Does a queueing model, fitted to some loads, say what happens at others? 003 drew \
             its model beside what it measured and tested a dozen means by Kolmogorov and Smirnov, which \
             delays half as long again would have passed. Here the model sees some loads only, and is \
             held against the others: the busy share within 10 %, the time of a request within 15 %, or \
-            within the run's own interval."
+            within the run's own interval. Where the engine shares its server's core one queue is fitted, and two in \
+            a row, the source's system, where it has another."
             .into(),
         workload: format!(
             "arrivals by Poisson, a connection for each request, at most {CONNECTIONS} at once; {FILES} \
              files of SURGE's sizes in each class (class 4 up to {LARGEST} bytes), asked for by Zipf's \
-             law; loads in percent of what the slower of both stacks carries. Times from when a request \
-             was due. The source: WebStone with exponential pauses, Apache."
+             law; loads in percent of what the slowest of all carries. Times from when a request \
+             was due. The engine's busy share is its run time on a core, as far as it was not looking for work. The \
+             source: WebStone with exponential pauses, Apache."
         ),
-        roles: ROLES.into(),
+        roles: apart::roles(cores),
         axes: vec![
             Axis::of_numbers(CLASS, "", classes),
             Axis::of_numbers(LOAD, "%", loads),
         ],
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects: SUBJECTS.map(String::from).to_vec(),
         measures: vec![
             Measure::new(DELAY, "ms"),
             Measure::new(UTILISATION, "%"),
+            Measure::new(ENGINE, "%"),
             Measure::new(RATE, "1/s"),
             Measure::new(HIGH, "ms"),
         ],
@@ -142,7 +150,7 @@ fn declare(extent: Extent) -> Experiment {
         .into_iter()
         .filter(has_classes)
         .collect(),
-        left_out: Vec::new(),
+        left_out: apart::left_out(cores),
         model: Some(Model {
             axis: LOAD.into(),
             rate: RATE.into(),
@@ -150,21 +158,35 @@ fn declare(extent: Extent) -> Experiment {
             delay: DELAY.into(),
             held: HELD.map(String::from).to_vec(),
             shared_cores: true,
+            second: Some(Second {
+                subjects: vec![APART.into()],
+                utilisation: ENGINE.into(),
+                shares,
+            }),
         }),
-    }
+    };
+    // The source's engine had a machine of its own.
+    let apart = experiment.claims.iter().map(|claim| Claim {
+        says: format!("{}, which has another core", claim.says),
+        subject: APART.into(),
+        ..claim.clone()
+    });
+    let apart: Vec<Claim> = apart.collect();
+    experiment.claims.extend(apart);
+    experiment
 }
 
 struct Loads {
     beds: Each<Bed>,
     sets: Vec<Vec<File>>,
-    /// Requests a second that the slower of both stacks carries, by class, once it is known.
+    /// Requests a second that the slowest of all carries, by class, once it is known.
     carried: Carried,
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    // A load is a part of what the slower one carries, also in a run that leaves out one of them.
+    // A load is a part of what the slowest one carries, also in a run that leaves out one of them.
     let setup = &Setup {
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects: SUBJECTS.map(String::from).to_vec(),
         ..setup.clone()
     };
     let (beds, sets) = classes::beds(setup)?;
@@ -258,6 +280,9 @@ impl Bench for Loads {
             .with(UTILISATION, busy * 100.0)
             .with(RATE, outcome.rate())
             .with(HIGH, outcome.latency.value_at_quantile(0.99) as f64 / 1e6);
+        if let Some(work) = cost.engine_work() {
+            sample = sample.with(ENGINE, work * 100.0);
+        }
         let connections = outcome.connections as f64;
         sample.notes.extend(cost.beside_engine(connections));
         let lost = outcome.failed + outcome.unanswered();

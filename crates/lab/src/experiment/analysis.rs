@@ -288,6 +288,8 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
     let mut warnings: Vec<String> = changes
         .map(|what| format!("Its measurements are not of the same: {what}."))
         .collect();
+    let missing = experiment.left_out.iter().filter(|it| it.is_of_machine());
+    warnings.extend(missing.map(|left_out| format!("This machine has not {left_out}.")));
     match directory.end() {
         Some(End::Narrow | End::Rounds) => {}
         Some(End::Time) => warnings.push(

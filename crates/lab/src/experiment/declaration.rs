@@ -307,10 +307,25 @@ pub struct Model {
     /// Whether server and engine share a core, as they did in runs that do not say so.
     #[serde(default = "shared")]
     pub shared_cores: bool,
+    /// An engine that is a stage of its own, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<Second>,
 }
 
 fn shared() -> bool {
     true
+}
+
+/// The second of two stages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// The subjects that have it: their engine has a core of its own.
+    pub subjects: Vec<String>,
+    /// The measure of how busy it was, by name, in percent.
+    pub utilisation: String,
+    /// Who has that core, too, if anybody has: as in "the client".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<String>,
 }
 
 /// What a ratio is to be.
@@ -379,7 +394,13 @@ impl Experiment {
                 self.axis(&model.axis).is_some(),
                 format!("no axis {}", model.axis),
             );
-            for measure in [&model.rate, &model.utilisation, &model.delay] {
+            let second = model.second.as_ref();
+            for subject in second.into_iter().flat_map(|second| &second.subjects) {
+                let is_known = self.subjects.contains(subject);
+                need(is_known, format!("no subject {subject}"));
+            }
+            let measures = [&model.rate, &model.utilisation, &model.delay];
+            for measure in measures.into_iter().chain(second.map(|it| &it.utilisation)) {
                 need(
                     self.measure(measure).is_some(),
                     format!("no measure {measure}"),

@@ -1,17 +1,11 @@
 //! The queueing model of an experiment, fitted at some loads and held against others.
-//!
-//! Server and engine share a core, as they do where outboard is installed, so that one queue serves
-//! both: a request needs S of the core in all, on the kernel as on the engine. Its busy share is
-//! U = U₀ + λE\[S\], and by Pollaczek and Khinchin a request takes T = d + λE\[S²\]/(2(1 − U)), where d
-//! is what it takes when nobody else is there: service, the way, and the waking of those who sleep.
-//! U₀ and E\[S\] are fitted to the busy share, d and E\[S²\] to the delays, both at the same loads.
 
 use super::analysis::{Analysis, Interval, interval};
-use super::declaration::{Experiment, Model};
+use super::declaration::{Experiment, Model, Second};
 use super::directory::{Directory, Record};
 use super::order::{Cell, points};
+pub use super::stages::{Fit, Seen, Stages};
 use queueing::fit::agreement::{KolmogorovSmirnov, kolmogorov_smirnov};
-use queueing::fit::regression::{Load, service_time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
@@ -27,94 +21,6 @@ const RESAMPLES: usize = 400;
 const FAR_OFF: f64 = 1.5;
 /// Below this a test says that samples differ.
 const SIGNIFICANT: f64 = 0.05;
-
-/// What a stage does, as far as measurements tell.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Fit {
-    /// U₀: the busy share without a request.
-    pub background: f64,
-    /// E\[S\], seconds.
-    pub service: f64,
-    /// d: the time of a request when nobody else is there, seconds.
-    pub alone: f64,
-    /// E\[S²\], seconds squared.
-    pub second: f64,
-}
-
-/// One measurement: requests a second, busy share, seconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen {
-    /// Requests a second.
-    pub rate: f64,
-    /// The busy share, from 0 to 1.
-    pub busy: f64,
-    /// The mean time of a request, seconds.
-    pub delay: f64,
-}
-
-impl Fit {
-    /// Fits; `None` if there are fewer than three measurements, or all of them at one load, or a
-    /// request costs nothing.
-    pub fn of(seen: &[Seen]) -> Option<Fit> {
-        let loads: Vec<Load> = seen
-            .iter()
-            .map(|one| Load {
-                rate: one.rate,
-                busy: one.busy,
-            })
-            .collect();
-        let line = service_time(&loads, 0.95).ok()?;
-        let (background, service) = (line.background.value, line.service.value);
-        if service <= 0.0 {
-            return None;
-        }
-        let mut fit = Fit {
-            background,
-            service,
-            alone: 0.0,
-            second: 0.0,
-        };
-        // Relative errors are to be small, so each has the weight of its delay.
-        let rows: Vec<(f64, f64, f64)> = seen
-            .iter()
-            .filter_map(|one| Some((one.delay.powi(-2), fit.queue(one.rate)?, one.delay)))
-            .collect();
-        let sum = |of: fn(&(f64, f64, f64)) -> f64| rows.iter().map(of).sum::<f64>();
-        let all = sum(|(w, ..)| *w);
-        if all <= 0.0 || !all.is_finite() {
-            return None;
-        }
-        let (queue, delay) = (sum(|(w, q, _)| w * q) / all, sum(|(w, _, d)| w * d) / all);
-        let spread = sum(|(w, q, _)| w * q * q) / all - queue * queue;
-        let together = sum(|(w, q, d)| w * q * d) / all - queue * delay;
-        // Neither waits nor times below nothing.
-        let second = if spread > 0.0 { together / spread } else { 0.0 };
-        fit.second = second.max(0.0);
-        fit.alone = (delay - fit.second * queue).max(0.0);
-        Some(fit)
-    }
-
-    /// The busy share at a load.
-    pub fn busy(&self, rate: f64) -> f64 {
-        self.background + self.service * rate
-    }
-
-    /// λ/(2(1 − U)); `None` from saturation on.
-    fn queue(&self, rate: f64) -> Option<f64> {
-        let idle = 1.0 - self.busy(rate);
-        (idle > 0.0).then(|| rate / (2.0 * idle))
-    }
-
-    /// The mean time of a request, seconds; `None` from saturation on.
-    pub fn delay(&self, rate: f64) -> Option<f64> {
-        Some(self.alone + self.second * self.queue(rate)?)
-    }
-
-    /// The load at which the core saturates, requests a second.
-    pub fn saturation(&self) -> f64 {
-        (1.0 - self.background).max(0.0) / self.service
-    }
-}
 
 /// A value of the model beside a measured one, and how far it is off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -147,10 +53,25 @@ pub struct Point {
     pub rate: f64,
     /// Whether the model did not see it.
     pub held: bool,
-    /// The busy share, from 0 to 1.
+    /// The busy share of the server's core, from 0 to 1.
     pub utilisation: Beside,
+    /// That of the engine, where it is a stage of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Beside>,
     /// The mean time of a request, seconds.
     pub delay: Beside,
+}
+
+impl Point {
+    /// The busy shares: that of the server's core, and that of the engine where it is a stage of its own.
+    pub fn shares(&self) -> impl Iterator<Item = &Beside> {
+        std::iter::once(&self.utilisation).chain(&self.engine)
+    }
+
+    /// Whether the model says all of it.
+    pub fn holds(&self) -> bool {
+        self.shares().all(|share| share.holds(UTILISATION_WITHIN)) && self.delay.holds(DELAY_WITHIN)
+    }
 }
 
 /// A subject at one combination of the other axes.
@@ -161,7 +82,10 @@ pub struct Curve {
     /// The levels of the other axes, as people call them.
     pub others: Vec<String>,
     /// The model.
-    pub fit: Fit,
+    pub fit: Stages,
+    /// Who has the core of the second stage, too, if anybody has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<String>,
     /// By ascending load.
     pub points: Vec<Point>,
     /// Modelled and measured delays by Kolmogorov and Smirnov, as 003 tests them.
@@ -205,14 +129,18 @@ pub fn curves(directory: &Directory, analysis: &Analysis) -> Vec<Curve> {
     curves
 }
 
-/// What was measured of a cell, round by round.
-fn seen(model: &Model, records: &[Record], cell: &Cell) -> Vec<Seen> {
+/// What was measured of a cell, round by round; with what the engine did, if `engine` names the measure of that.
+fn seen(model: &Model, engine: Option<&str>, records: &[Record], cell: &Cell) -> Vec<Seen> {
     let of = records.iter().filter(|record| record.cell == *cell);
     of.filter_map(|record| {
         let values = &record.sample.as_ref()?.values;
         let seen = Seen {
             rate: *values.get(&model.rate)?,
             busy: values.get(&model.utilisation)? / 100.0,
+            engine: match engine {
+                Some(engine) => Some(values.get(engine)? / 100.0),
+                None => None,
+            },
             delay: values.get(&model.delay)? / 1e3,
         };
         (seen.rate > 0.0 && seen.delay > 0.0).then_some(seen)
@@ -228,12 +156,16 @@ fn curve(
     cells: &[Cell],
 ) -> Option<Curve> {
     let first = cells.first()?;
+    let subject = experiment.subjects.get(first.subject)?;
+    let is_such = |second: &&Second| second.subjects.contains(subject);
+    let second = model.second.as_ref().filter(is_such);
+    let engine = second.map(|second| second.utilisation.as_str());
     let levels: Vec<(&str, bool, Vec<Seen>)> = cells
         .iter()
         .map(|cell| {
             let name = experiment.axes[at].levels[cell.levels[at]].name.as_str();
             let held = model.held.iter().any(|held| held == name);
-            (name, held, seen(model, records, cell))
+            (name, held, seen(model, engine, records, cell))
         })
         .filter(|(.., seen)| !seen.is_empty())
         .collect();
@@ -245,6 +177,12 @@ fn curve(
         .filter_map(|(index, (name, held, seen))| {
             let of = |of: fn(&Seen) -> f64| interval(&seen.iter().map(of).collect::<Vec<_>>());
             let rate = of(|one| one.rate)?.median;
+            let engines: Option<Vec<f64>> = seen.iter().map(|one| one.engine).collect();
+            let engine = engines.and_then(|engines| interval(&engines));
+            let engine = engine.map(|measured| {
+                let both = |fit: &Stages, seen: &Seen| Some((fit.engine(seen.rate)?, seen.engine?));
+                beside(measured, &again, index, both).with(fit.engine(rate))
+            });
             Some(Point {
                 level: (*name).to_owned(),
                 rate,
@@ -253,6 +191,7 @@ fn curve(
                     Some((fit.busy(seen.rate), seen.busy))
                 })
                 .with(Some(fit.busy(rate))),
+                engine,
                 delay: beside(of(|one| one.delay)?, &again, index, |fit, seen| {
                     Some((fit.delay(seen.rate)?, seen.delay))
                 })
@@ -277,7 +216,8 @@ fn curve(
         .enumerate()
         .filter(|(index, _)| *index != at);
     Some(Curve {
-        subject: experiment.subjects.get(first.subject)?.clone(),
+        subject: subject.clone(),
+        shares: second.and_then(|second| second.shares.clone()),
         others: axes
             .zip(others)
             .map(|((_, axis), level)| match &axis.levels[level] {
@@ -292,18 +232,18 @@ fn curve(
     })
 }
 
-fn fit(levels: &[(&str, bool, Vec<Seen>)]) -> Option<Fit> {
+fn fit(levels: &[(&str, bool, Vec<Seen>)]) -> Option<Stages> {
     let shown = levels.iter().filter(|(_, held, _)| !held);
     // Two loads make a line through anything.
     if shown.clone().count() < 3 {
         return None;
     }
     let all: Vec<Seen> = shown.flat_map(|(.., seen)| seen.iter().copied()).collect();
-    Fit::of(&all)
+    Stages::of(&all)
 }
 
 /// Fits to rounds drawn anew, each with the median measurement of every level among those drawn.
-fn resampled(levels: &[(&str, bool, Vec<Seen>)]) -> Vec<(Fit, Vec<Seen>)> {
+fn resampled(levels: &[(&str, bool, Vec<Seen>)]) -> Vec<(Stages, Vec<Seen>)> {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     (0..RESAMPLES)
         .filter_map(|_| {
@@ -319,12 +259,18 @@ fn resampled(levels: &[(&str, bool, Vec<Seen>)]) -> Vec<(Fit, Vec<Seen>)> {
                 let values: Vec<f64> = seen.iter().map(of).collect();
                 crate::statistics::median(&values)
             };
+            // It is known of all of them, or of none.
+            let engine = |seen: &[Seen]| {
+                let values: Option<Vec<f64>> = seen.iter().map(|one| one.engine).collect();
+                crate::statistics::median(&values?)
+            };
             let medians: Option<Vec<Seen>> = drawn
                 .iter()
                 .map(|(.., seen)| {
                     Some(Seen {
                         rate: middle(seen, |one| one.rate)?,
                         busy: middle(seen, |one| one.busy)?,
+                        engine: engine(seen),
                         delay: middle(seen, |one| one.delay)?,
                     })
                 })
@@ -342,9 +288,9 @@ struct Spread {
 
 fn beside(
     measured: Interval,
-    again: &[(Fit, Vec<Seen>)],
+    again: &[(Stages, Vec<Seen>)],
     level: usize,
-    of: impl Fn(&Fit, &Seen) -> Option<(f64, f64)>,
+    of: impl Fn(&Stages, &Seen) -> Option<(f64, f64)>,
 ) -> Spread {
     let mut errors: Vec<f64> = again
         .iter()
@@ -384,80 +330,28 @@ impl Curve {
         words.join(", ")
     }
 
-    /// How many of the loads that it did not see hold, of how many: busy share, delay.
+    /// How many of the loads that it did not see hold, of how many: busy shares, of each stage, and delays.
     pub fn held(&self) -> [(usize, usize); 2] {
-        let held: Vec<&Point> = self.points.iter().filter(|point| point.held).collect();
-        let count = |holds: &dyn Fn(&Point) -> bool| {
-            (held.iter().filter(|point| holds(point)).count(), held.len())
-        };
-        [
-            count(&|point| point.utilisation.holds(UTILISATION_WITHIN)),
-            count(&|point| point.delay.holds(DELAY_WITHIN)),
-        ]
+        let held = || self.points.iter().filter(|point| point.held);
+        let busy: Vec<bool> = held()
+            .flat_map(Point::shares)
+            .map(|share| share.holds(UTILISATION_WITHIN))
+            .collect();
+        let delays = held().map(|point| point.delay.holds(DELAY_WITHIN));
+        [busy, delays.collect()].map(|all: Vec<bool>| {
+            let holding = all.iter().filter(|holds| **holds);
+            (holding.count(), all.len())
+        })
+    }
+
+    /// Whether the engine is a stage of its own in it.
+    pub fn is_of_two(&self) -> bool {
+        matches!(self.fit, Stages::Two(_))
     }
 
     /// Whether the test could tell delays apart that are half as long again; `None` where there is no
     /// test, because the model is saturated at a load.
     pub fn has_power(&self) -> Option<bool> {
         self.far_off.map(|p| p < SIGNIFICANT)
-    }
-
-    /// What the model lacks, where it misses; nothing where it does not.
-    pub fn lacks(&self) -> Vec<String> {
-        let mut lacks = Vec::new();
-        let missed = |point: &&Point| {
-            point.held
-                && !(point.utilisation.holds(UTILISATION_WITHIN) && point.delay.holds(DELAY_WITHIN))
-        };
-        if self.points.iter().filter(missed).count() == 0 {
-            return lacks;
-        }
-        let cost = |point: &Point| {
-            (point.utilisation.measured.median - self.fit.background.max(0.0)) / point.rate * 1e6
-        };
-        if let (Some(light), Some(heavy)) = (self.points.first(), self.points.last()) {
-            let (light, heavy) = (cost(light), cost(heavy));
-            if light > 0.0 && (heavy / light - 1.0).abs() > UTILISATION_WITHIN {
-                lacks.push(format!(
-                    "{}: a request costs {light:.1} µs of the core at the lightest load and {heavy:.1} \
-                     µs at the busiest; the model has one cost at every load{}.",
-                    self.name(),
-                    if heavy < light {
-                        " and knows neither batches nor the waking that they save"
-                    } else {
-                        " and knows nothing that gets dearer as it fills: caches, more connections at \
-                         once"
-                    },
-                ));
-            }
-        }
-        for point in self.points.iter().filter(missed) {
-            match point.delay.error {
-                None => lacks.push(format!(
-                    "{}: at {:.0} a second the model is saturated and the server was not.",
-                    self.name(),
-                    point.rate
-                )),
-                Some((error, ..)) if !point.delay.holds(DELAY_WITHIN) => {
-                    let (direction, unknown) = if error > 0.0 {
-                        ("less", "programs that are awake already, nor of batches")
-                    } else {
-                        (
-                            "more",
-                            "other work on the core, nor of a client that is late",
-                        )
-                    };
-                    lacks.push(format!(
-                        "{}: at {:.0} a second requests took {:.0} % {direction} than the model says. It \
-                         knows nothing of {unknown}.",
-                        self.name(),
-                        point.rate,
-                        (1.0 / (1.0 + error) - 1.0).abs() * 100.0,
-                    ));
-                }
-                Some(_) => {}
-            }
-        }
-        lacks
     }
 }

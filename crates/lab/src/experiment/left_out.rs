@@ -3,16 +3,35 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A level of an axis, or a subject, that would be in an experiment.
+/// A level of an axis, a subject, or a part of the machine that would be in an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Said")]
 pub struct LeftOut {
-    /// Its axis, by name, or "subject".
+    /// Its axis, by name, or "subject", or [the machine](Self::of_machine).
     pub axis: String,
     /// The level of it, or the subject.
     pub name: String,
     /// Why it is not in it.
     pub why: String,
+}
+
+/// What the axis of something is that the machine has not.
+const MACHINE: &str = "machine";
+
+impl LeftOut {
+    /// What the machine has not. All that is measured is there, on less than it should be: a report says so on top.
+    pub fn of_machine(name: &str, why: String) -> Self {
+        Self {
+            axis: MACHINE.into(),
+            name: name.into(),
+            why,
+        }
+    }
+
+    /// Whether it is something that the machine has not.
+    pub fn is_of_machine(&self) -> bool {
+        self.axis == MACHINE
+    }
 }
 
 impl fmt::Display for LeftOut {

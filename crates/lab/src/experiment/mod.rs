@@ -12,12 +12,15 @@
 //! | `runner` | measures until the intervals are narrow, or the time is up, or someone interrupts |
 //! | `directory` | where a run keeps every measurement, so that it can go on |
 //! | `analysis` | estimates, what holds of the source's findings, what makes a run doubtful |
+//! | `stages` | the queueing models: one queue, or two in a row |
 //! | `fitted` | a queueing model, fitted at some loads and held against others |
+//! | `lacks` | what such a model lacks where it misses |
 //! | `document` | a report as parts, written as Markdown and as HTML |
 //! | `picture` | plots |
 //! | `by_core` | what each core did |
 //! | `by_program` | what programs used, and what the engine says of itself |
 //! | `beside` | model and measurement in a report |
+//! | `by_stage` | what was fitted, of one stage and of two |
 //! | `report` | the files that a run leaves |
 //! | `group` | the page of several runs that were made by one command |
 //! | `apart` | where two declarations of an experiment are apart |
@@ -32,6 +35,7 @@ pub mod bench;
 mod beside;
 mod by_core;
 mod by_program;
+mod by_stage;
 pub mod comparison;
 mod course;
 pub mod declaration;
@@ -39,6 +43,7 @@ pub mod directory;
 pub mod document;
 pub mod fitted;
 pub mod group;
+pub mod lacks;
 pub mod left_out;
 mod marks;
 pub mod order;
@@ -47,6 +52,7 @@ mod plot;
 pub mod report;
 mod rules;
 pub mod runner;
+mod stages;
 pub mod surroundings;
 pub mod used;
 

@@ -57,7 +57,8 @@ pub fn summary(directory: &Directory, analysis: &Analysis) -> String {
     for warning in &analysis.warnings {
         text += &format!("DOUBTFUL: {warning}\n");
     }
-    for left_out in &experiment.left_out {
+    let left_out = experiment.left_out.iter();
+    for left_out in left_out.filter(|it| !it.is_of_machine()) {
         text += &format!("LEFT OUT: {left_out}\n");
     }
     text += &words(experiment, analysis);
@@ -104,9 +105,12 @@ pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
         Part::Warnings(analysis.warnings.clone()),
         Part::Text(experiment.question.clone()),
     ];
-    if !experiment.left_out.is_empty() {
-        let each = experiment.left_out.iter().map(LeftOut::to_string);
-        let left_out = each.collect::<Vec<_>>().join("; ");
+    let left_out = experiment.left_out.iter();
+    // What the machine has not is on top already.
+    let left_out = left_out.filter(|left_out| !left_out.is_of_machine());
+    let left_out: Vec<String> = left_out.map(LeftOut::to_string).collect();
+    if !left_out.is_empty() {
+        let left_out = left_out.join("; ");
         parts.push(Part::Text(format!("Left out: {left_out}.")));
     }
     parts.extend([

@@ -1,6 +1,8 @@
 //! Where it is measured: on a kernel, and beside an engine in each place.
 
 use super::super::Setup;
+// An engine that looks for work has a core of its own where there is one.
+pub(super) use super::super::apart::{core_of_its_own as core_of_looking, cores_here};
 use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use crate::experiment::declaration::Citation;
 use crate::world::World;
@@ -17,11 +19,6 @@ pub(super) const PLACES: [(&str, usize); 2] = [
 /// What tells an engine to look for work, for up to a millisecond before it sleeps.
 pub(super) const LOOKS: &[&str] = &["--profile", "latency"];
 
-/// The core of an engine that looks for work, of a machine with so many: the third, where there is one.
-pub(super) const fn core_of_looking(cores: usize) -> usize {
-    if cores > 2 { 2 } else { CLIENT_CORE }
-}
-
 /// A further place, of an engine that [looks for work](LOOKS), on a machine with so many cores.
 pub(super) fn awake(cores: usize) -> (&'static str, usize) {
     let core = core_of_looking(cores);
@@ -30,11 +27,6 @@ pub(super) fn awake(cores: usize) -> (&'static str, usize) {
         _ => "awake on a core of its own",
     };
     (name, core)
-}
-
-/// Cores of this machine.
-pub(super) fn cores_here() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The core of the engine in this place.
