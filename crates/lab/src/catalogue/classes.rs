@@ -1,12 +1,16 @@
 //! 003, tables 4-1, 4-3 and 4-4 and figures 4-8 to 4-12: what a full server does with files of each class,
-//! on the kernel and on the engine.
+//! on the kernel, on the engine, and on an engine that has another core.
 
-use super::apart;
-use super::bed::{Bed, CLIENT_CORE, ROLES, STACKS};
+use super::apart::{self, APART, SUBJECTS};
+use super::bed::{Bed, CLIENT_CORE, STACKS};
+use super::class_figures::{
+    self as figures, CLASS, CONNECTIONS, ENGINE, GOODPUT, IDLE, ITS_SHARES, SETUP, SOFTIRQ, SYS,
+    USR,
+};
 use super::each::Each;
 use super::rates::{SHARES, with_shares};
 use super::{Entry, Extent, Setup, handshake, wrk};
-use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::{Lines, Nginx};
 use crate::workload::files::{self, File};
@@ -30,11 +34,6 @@ pub const ENTRY: Entry = Entry {
     open,
 };
 
-const CLASS: &str = "class";
-const CONNECTIONS: &str = "connections";
-const GOODPUT: &str = "goodput";
-const SETUP: &str = "setting a connection up";
-const ENGINE: &str = "CPU of the engine";
 /// Files of a class, and the largest of class 4.
 pub(super) const FILES: usize = 20;
 pub(super) const LARGEST: u64 = 8 << 20;
@@ -45,7 +44,12 @@ const DRAWN: usize = 1_000;
 /// Clients at once.
 const CLIENTS: usize = 32;
 
-fn declare(_: Extent) -> Experiment {
+fn declare(extent: Extent) -> Experiment {
+    let measured: &[f64] = match extent {
+        Extent::Full => &[0.0, 1.0, 2.0, 3.0, 4.0],
+        Extent::Quick => &[0.0, 2.0, 3.0, 4.0],
+    };
+    let is_measured = |class: &&&str| measured.iter().any(|known| known.to_string() == **class);
     let claim = |says: &str, classes: &[&str], ratio| Claim {
         says: says.into(),
         citation: Citation {
@@ -57,35 +61,12 @@ fn declare(_: Extent) -> Experiment {
         to: STACKS[0].into(),
         at: classes
             .iter()
+            .filter(is_measured)
             .map(|class| (CLASS.into(), (*class).into()))
             .collect(),
         ratio,
     };
-    let saturation = |name: &str, points: [f64; 3]| Finding {
-        name: name.into(),
-        axis: CLASS.into(),
-        measure: CONNECTIONS.into(),
-        points: [2.0, 3.0, 4.0]
-            .into_iter()
-            .zip(points.map(|second| second * 60.0))
-            .collect(),
-        at: Vec::new(),
-        citation: Citation {
-            document: "003".into(),
-            place: "table 4-1, its saturation points a second times 60".into(),
-        },
-    };
-    let by_class = |name: &str, measure: &str, place: &str, points: [f64; 5]| Finding {
-        name: name.into(),
-        axis: CLASS.into(),
-        measure: measure.into(),
-        points: (0..5).map(f64::from).zip(points).collect(),
-        at: Vec::new(),
-        citation: Citation {
-            document: "003".into(),
-            place: place.into(),
-        },
-    };
+    let cores = apart::cores_here();
     let mut measures = vec![
         Measure::new(CONNECTIONS, "1/min"),
         Measure::new(GOODPUT, "Mb/s"),
@@ -93,7 +74,12 @@ fn declare(_: Extent) -> Experiment {
         Measure::new(ENGINE, "% of a core"),
     ];
     measures.extend(SHARES.map(|name| Measure::new(name, "%")));
-    Experiment {
+    measures.extend(ITS_SHARES.map(|name| Measure::new(name, "%")));
+    let its = |share: &str, measure: &str| {
+        let title = format!("The core of an engine apart: {share} (003, figure 4-10)");
+        Picture::new(title, CLASS, measure)
+    };
+    let mut experiment = Experiment {
         name: ENTRY.name.into(),
         title: "A full server, by class of file".into(),
         question: "From which size on does offloading gain? In 003 it lost 6 % and 1 % of the \
@@ -103,11 +89,11 @@ fn declare(_: Extent) -> Experiment {
             "{CLIENTS} clients without pauses, a connection for each request; {FILES} files of SURGE's \
              sizes in each class (class 4 up to {LARGEST} bytes), asked for by Zipf's law. Setting a \
              connection up: from the SYN to its answer, by the clock of the client's kernel, for a few \
-             connections besides; the median. The source: WebStone, Apache, three runs of ten minutes."
+             connections besides; the median. The shares of the engine's core are those of all that is there. The source: WebStone, Apache, three runs of ten minutes."
         ),
-        roles: ROLES.into(),
-        axes: vec![Axis::of_numbers(CLASS, "", &[0.0, 1.0, 2.0, 3.0, 4.0])],
-        subjects: STACKS.map(String::from).to_vec(),
+        roles: apart::roles(cores),
+        axes: vec![Axis::of_numbers(CLASS, "", measured)],
+        subjects: SUBJECTS.map(String::from).to_vec(),
         measures,
         pictures: vec![
             Picture::new(
@@ -119,6 +105,10 @@ fn declare(_: Extent) -> Experiment {
             Picture::new("Goodput (003, figure 4-12)", CLASS, GOODPUT).log_y(),
             Picture::new("Setting a connection up (003, table 4-3)", CLASS, SETUP).log_y(),
             Picture::new("CPU of the engine (003, figure 4-10)", CLASS, ENGINE),
+            its("softirq", SOFTIRQ),
+            its("in the kernel", SYS),
+            its("idle", IDLE),
+            its("in programs", USR),
             Picture::new(
                 "Time in softirq (003, figures 4-8 and 4-9)",
                 CLASS,
@@ -136,44 +126,8 @@ fn declare(_: Extent) -> Experiment {
                 "irq",
             ),
         ],
-        findings: [
-            saturation("Apache without an engine", [300.0, 100.0, 12.0]),
-            saturation("Apache with the emulated engine", [350.0, 300.0, 40.0]),
-            by_class(
-                "Apache without an engine",
-                GOODPUT,
-                "table 4-4, with K = 1,024",
-                [2.600_141, 11.408_507, 65.431_142, 164.416_717, 208.037_478],
-            ),
-            by_class(
-                "Apache with the emulated engine",
-                GOODPUT,
-                "table 4-4, with K = 1,024",
-                [2.097_152, 11.324_621, 85.563_802, 390.070_272, 621.595_853],
-            ),
-            by_class(
-                "Apache without an engine",
-                SETUP,
-                "table 4-3",
-                [0.27, 0.28, 0.28, 0.28, 0.29],
-            ),
-            by_class(
-                "Apache with the emulated engine",
-                SETUP,
-                "table 4-3",
-                [0.09, 0.08, 0.09, 0.12, 0.78],
-            ),
-            by_class(
-                "the engine's machine there",
-                ENGINE,
-                "figure 4-10: what its text does not call idle",
-                [20.0, 23.0, 32.0, 98.0, 98.0],
-            ),
-        ]
-        .into_iter()
-        .chain(host_shares())
-        .collect(),
-        left_out: Vec::new(),
+        findings: figures::findings(),
+        left_out: apart::left_out(cores),
         model: None,
         claims: vec![
             claim(
@@ -199,37 +153,16 @@ fn declare(_: Extent) -> Experiment {
                 )
             },
         ],
-    }
-}
-
-/// What the text of 003 says of its host's CPU. What it says of its engine's machine is of a core that the engine has
-/// for itself; here it has the server's.
-fn host_shares() -> Vec<Finding> {
-    let (without, with) = (
-        "Apache without an engine",
-        "Apache with the emulated engine",
-    );
-    let found = |name: &str, measure: &str, figure: &str, first: u32, shares: &[f64]| Finding {
-        name: name.into(),
-        axis: CLASS.into(),
-        measure: measure.into(),
-        points: (first..)
-            .map(f64::from)
-            .zip(shares.iter().copied())
-            .collect(),
-        at: Vec::new(),
-        citation: Citation {
-            document: "003".into(),
-            place: format!("figure {figure}, by its text"),
-        },
     };
-    vec![
-        found(without, "usr", "4-8", 0, &[33.0, 31.0, 24.0]),
-        found(without, "irq", "4-8", 3, &[27.0, 34.0]),
-        found(with, "usr", "4-9", 0, &[44.0; 5]),
-        found(with, "softirq", "4-9", 0, &[7.5; 5]),
-        found(with, "irq", "4-9", 0, &[10.3, 10.3, 10.3, 10.3, 2.0]),
-    ]
+    // The source's engine had a machine of its own.
+    let apart = experiment.claims.iter().map(|claim| Claim {
+        says: format!("{}, by an engine on another core", claim.says),
+        subject: APART.into(),
+        ..claim.clone()
+    });
+    let apart: Vec<Claim> = apart.collect();
+    experiment.claims.extend(apart);
+    experiment
 }
 
 struct Classes {
@@ -242,7 +175,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     Ok(Box::new(Classes { beds, sets }))
 }
 
-/// Those that are asked for with nginx, and the files that it serves, by class.
+/// All three with nginx, as far as they are asked for, and the files that it serves, by class.
 pub(super) fn beds(setup: &Setup) -> Result<(Each<Bed>, Vec<Vec<File>>)> {
     let sets: Vec<Vec<File>> = (0..5)
         .map(|class| files::surge_class(class, FILES, LARGEST, SEED))
@@ -273,6 +206,15 @@ impl Bench for Classes {
         if cost.spent.engine.is_some() {
             let part = cost.engine().as_secs_f64() / cost.spent.passed.as_secs_f64().max(1e-9);
             sample = sample.with(ENGINE, 100.0 * part);
+        }
+        if at.subject == APART {
+            let core = apart::core_of_its_own(apart::cores_here());
+            let core = cost.spent.cores.core(core);
+            let core = core.context("the engine's core has no account")?;
+            let shares = core.shares(cost.spent.passed.as_secs_f64());
+            for (name, (_, share)) in ITS_SHARES.iter().zip(shares) {
+                sample = sample.with(name, share);
+            }
         }
         Ok(with_shares(sample, &cost))
     }
@@ -312,4 +254,33 @@ fn script(bed: &Bed, set: &[File], seed: u64) -> Result<PathBuf> {
     let path = bed.world().scratch().join("requests.lua");
     std::fs::write(&path, text)?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{APART, CLASS, Extent, ITS_SHARES, SHARES, declare};
+    use crate::sampler::cores::Times;
+
+    #[test]
+    fn shares_of_the_engines_core_are_named_as_those_of_the_servers() {
+        let names = Times::default().shares(1.0).map(|(name, _)| name);
+        assert_eq!(names, SHARES);
+        assert_eq!(
+            ITS_SHARES,
+            SHARES.map(|name| format!("engine's core: {name}"))
+        );
+    }
+
+    /// Of a class that a first impression leaves out nothing is claimed.
+    #[test]
+    fn claims_are_of_classes_that_are_measured_for_each_engine() {
+        for (extent, classes) in [(Extent::Full, 5), (Extent::Quick, 4)] {
+            let declared = declare(extent);
+            assert_eq!(declared.axis(CLASS).unwrap().levels.len(), classes);
+            assert_eq!(declared.mistakes(), Vec::<String>::new());
+            assert!(declared.claims.iter().all(|claim| !claim.at.is_empty()));
+            let apart = declared.claims.iter().filter(|it| it.subject == APART);
+            assert_eq!(apart.count() * 2, declared.claims.len());
+        }
+    }
 }

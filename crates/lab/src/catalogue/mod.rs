@@ -4,6 +4,7 @@ mod apart;
 mod bed;
 mod breakdown;
 mod bursts;
+mod class_figures;
 mod classes;
 mod clients;
 mod connections;
