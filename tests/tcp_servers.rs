@@ -54,6 +54,32 @@ fn every_way_is_measured() {
     }
 }
 
+/// One request in five is for what the server computes, and some come in bursts: in each variant there is an answer.
+#[test]
+fn every_workload_of_a_web_server_by_load_is_measured() {
+    let test = "every_workload_of_a_web_server_by_load_is_measured";
+    for entry in entries(test, &["web-loads"]) {
+        let mut experiment = entry.declare(Extent::Full);
+        let at = experiment
+            .axes
+            .iter()
+            .position(|axis| axis.name == "workload");
+        let all = std::mem::take(&mut experiment.axes[at.unwrap()].levels);
+        for level in all {
+            let wanted = ["kernel sockets", "synchronous", "asynchronous, registered"];
+            let mut subjects = experiment.subjects.clone();
+            subjects.retain(|name| wanted.contains(&name.as_str()));
+            assert!(subjects.len() > 1, "{:?}", experiment.subjects);
+            experiment.axes[at.unwrap()].levels = vec![level.clone()];
+            for sample in measured::once(entry, &experiment, &subjects) {
+                assert!(sample.values["replies"] > 0.0, "{level:?}: {sample:?}");
+                let failed = |note: &String| note.contains("requests failed");
+                assert!(!sample.notes.iter().any(failed), "{level:?}: {sample:?}");
+            }
+        }
+    }
+}
+
 /// Of the web experiments those that such a server can serve: their requests are answered by it, too.
 #[test]
 fn a_server_that_knows_of_its_engine_answers_what_nginx_does() {
@@ -111,6 +137,9 @@ impl Client {
     }
 }
 
+/// Bytes of what the server computes.
+const COMPUTED: usize = 20_000;
+
 /// What a client is answered that wants many things, on connections that stay and on others.
 fn converse(at: SocketAddr, small: &[u8], large: &[u8]) {
     let mut client = Client::connect(at);
@@ -131,9 +160,37 @@ fn converse(at: SocketAddr, small: &[u8], large: &[u8]) {
     for _ in 0..3 {
         client.gets(small);
     }
+    client.ask("HEAD /computed");
+    let (head, _) = client.answer(false);
+    assert!(
+        head.contains(&format!("Content-Length: {COMPUTED}\r\n")),
+        "{head}"
+    );
+    client.say(&"GET /computed HTTP/1.1\r\nHost: x\r\n\r\n".repeat(3));
+    let mut computed = Vec::new();
+    for _ in 0..3 {
+        let (head, body) = client.answer(true);
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        computed.push(body);
+    }
     client.say("GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     client.gets(large);
     client.finds_end();
+    let mut last = Client::connect(at);
+    last.say("GET /computed HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    computed.push(last.answer(true).1);
+    last.finds_end();
+    for (index, one) in computed.iter().enumerate() {
+        assert_eq!(one.len(), COMPUTED);
+        let mut counts = [0_u32; 256];
+        one.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+        // Of 20,000 bytes 78 are each, give or take six deviations.
+        assert!(
+            counts.iter().all(|count| (25..132).contains(count)),
+            "{counts:?}"
+        );
+        assert!(computed[..index].iter().all(|other| other != one));
+    }
     for (words, status) in [
         ("GET /none HTTP/1.1\r\nHost: x\r\n\r\n", 404),
         ("GET /small HTTP/1.1\r\n\r\n", 400),
@@ -193,7 +250,7 @@ fn each_variant_of_the_web_server_answers_the_bytes_that_are_asked_for() {
             .command(&world, "subject")
             .args(["web", "--at", &at.to_string(), "--site"])
             .arg(&site)
-            .arg("--way")
+            .args(["--computed", &COMPUTED.to_string(), "--way"])
             .args(*variant)
             .log(world.scratch().join("web.log"))
             .start()

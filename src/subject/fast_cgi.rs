@@ -1,6 +1,7 @@
 //! A FastCGI responder that computes what it answers, behind the web server of `outboard lab run dynamic`: bytes
 //! of a random number each, whatever is asked for.
 
+use super::random::{BEGINNING, random};
 use anyhow::Result;
 use std::io::{BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -41,7 +42,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// Answers what comes on a connection, one after another.
 fn serve(stream: &UnixStream, size: usize) -> std::io::Result<()> {
     let (mut from, mut to) = (BufReader::new(stream), stream);
-    let mut state = 0x9e37_79b9_7f4a_7c15;
+    let mut state = BEGINNING;
     while let Some((id, stays)) = request(&mut from)? {
         let head = format!("Content-Type: text/plain\r\nContent-Length: {size}\r\n\r\n");
         let mut body = head.into_bytes();
@@ -84,14 +85,6 @@ fn request(from: &mut impl Read) -> std::io::Result<Option<(u16, bool)>> {
 fn record(kind: u8, id: u16, length: usize) -> Vec<u8> {
     let (id, length) = (id.to_be_bytes(), (length as u16).to_be_bytes());
     vec![1, kind, id[0], id[1], length[0], length[1], 0, 0]
-}
-
-/// The next byte (xorshift).
-fn random(state: &mut u64) -> u8 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    (*state >> 32) as u8
 }
 
 #[cfg(test)]

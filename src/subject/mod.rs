@@ -7,6 +7,7 @@ mod echo;
 mod fast_cgi;
 mod hold;
 mod median;
+mod random;
 mod send;
 mod sender;
 mod sink;

@@ -1,8 +1,9 @@
 //! A small web server over the native interface, the same in each variant that is compared, until it is killed: GET of
 //! the files of one directory, which it holds in memory with their heads before them. It has no clock, so its answers
-//! have no Date.
+//! have no Date. One path can be of what it computes.
 
 mod args;
+mod computed;
 mod receive;
 mod server;
 mod site;

@@ -19,6 +19,9 @@ pub struct Args {
     /// Bytes of a file that are sent at once at most
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(super) piece: u32,
+    /// Bytes of what is computed, a random number each, whenever /computed is asked for
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub(super) computed: Option<u32>,
     /// Connections that the engine may hand over before one is accepted
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(super) eager: u32,

@@ -1,6 +1,7 @@
 //! The server: one thread, which takes what has happened and does what that allows.
 
 use super::args::{Args, Way};
+use super::computed::{Computed, Computer};
 use super::receive::{Receiver, Took};
 use super::site::{Answer, Site, Then};
 use crate::serve::request::{self, MAX_HEAD, Method, Refused, Request};
@@ -14,6 +15,8 @@ const EVENTS: usize = 64;
 pub struct Server {
     way: Way,
     site: Site,
+    /// What computes answers, if it is to.
+    computer: Option<Computer>,
     /// Bytes of a body in one send.
     piece: usize,
     setup: bool,
@@ -24,7 +27,7 @@ pub struct Server {
     /// What happened while a send was waited for.
     happened: VecDeque<Event>,
     // Last: it outlives what was made in it.
-    _context: Context,
+    context: Context,
 }
 
 #[derive(Default)]
@@ -34,7 +37,22 @@ struct Connection {
     /// Bytes of a request's body that mean nothing and have not come yet.
     skipped: usize,
     /// The answer that is under way, and how much of it was sent.
-    answer: Option<(Answer, usize, Then)>,
+    answer: Option<(Said, usize, Then)>,
+}
+
+/// What answers.
+enum Said {
+    File(Answer),
+    Computed(Computed),
+}
+
+impl Said {
+    fn len(&self) -> usize {
+        match self {
+            Self::File(answer) => answer.len(),
+            Self::Computed(computed) => computed.len(),
+        }
+    }
 }
 
 /// What there is to do for a connection.
@@ -54,6 +72,9 @@ impl Server {
         Ok(Self {
             way: args.way,
             site,
+            computer: args
+                .computed
+                .map(|size| Computer::new(size as usize, args.way)),
             piece: args.piece as usize,
             setup: args.setup,
             queue,
@@ -61,7 +82,7 @@ impl Server {
             connections: HashMap::new(),
             receiver,
             happened: VecDeque::new(),
-            _context: context,
+            context,
         })
     }
 
@@ -125,7 +146,9 @@ impl Server {
     fn go_on(&mut self, handle: Handle) -> Result<()> {
         // Of one that is closed there may be an event among those that were taken before.
         while let Some(connection) = self.connections.get_mut(&handle) {
-            match connection.next(&self.site) {
+            let computer = self.computer.as_mut();
+            let computer = computer.map(|computer| (computer, &self.context));
+            match connection.next(&self.site, computer) {
                 Next::Answer => {
                     if !self.answer(handle)? {
                         return Ok(());
@@ -150,9 +173,11 @@ impl Server {
             return Ok(true);
         };
         let (back, piece) = (self.way.back(), self.piece);
-        let taken = self
-            .site
-            .send(&mut self.queue, handle, answer, *sent, piece, back);
+        let queue = &mut self.queue;
+        let taken = match answer {
+            Said::File(answer) => self.site.send(queue, handle, answer, *sent, piece, back),
+            Said::Computed(computed) => computed.send(queue, handle, *sent, piece, back),
+        };
         match taken {
             Ok(taken) => *sent += taken,
             Err(Errno::AGAIN) => return Ok(false),
@@ -165,7 +190,8 @@ impl Server {
         let is_whole = *sent == answer.len();
         let is_last = is_whole && *then == Then::Close;
         if is_whole {
-            connection.answer = None;
+            let answer = connection.answer.take();
+            take_back(self.computer.as_mut(), answer);
         }
         if self.way.is_synchronous() {
             self.wait_until_left(handle)?;
@@ -191,7 +217,8 @@ impl Server {
     }
 
     fn end(&mut self, handle: Handle) {
-        if self.connections.remove(&handle).is_some() {
+        if let Some(connection) = self.connections.remove(&handle) {
+            take_back(self.computer.as_mut(), connection.answer);
             self.receiver.close(&mut self.queue, handle);
         }
     }
@@ -205,7 +232,7 @@ impl Connection {
     }
 
     /// What there is to do; if that is to answer, the answer is under way.
-    fn next(&mut self, site: &Site) -> Next {
+    fn next(&mut self, site: &Site, computer: Option<(&mut Computer, &Context)>) -> Next {
         if self.answer.is_some() {
             return Next::Answer;
         }
@@ -216,13 +243,13 @@ impl Connection {
                 self.input.clear();
                 self.skipped = request.body as usize;
                 self.take(&rest);
-                answer(site, &request).ok_or(404)
+                answer(site, computer, &request).ok_or(404)
             }
             Err(Refused(status)) => Err(status),
         };
         let refused = |status| {
             let refusal = site.refusal(status).or_else(|| site.refusal(400));
-            refusal.map(|refusal| (refusal, 0, Then::Close))
+            refusal.map(|refusal| (Said::File(refusal), 0, Then::Close))
         };
         self.answer = match found {
             Ok((answer, then)) => Some((answer, 0, then)),
@@ -232,15 +259,37 @@ impl Connection {
     }
 }
 
-fn answer(site: &Site, request: &Request) -> Option<(Answer, Then)> {
+fn answer(
+    site: &Site,
+    computer: Option<(&mut Computer, &Context)>,
+    request: &Request,
+) -> Option<(Said, Then)> {
     let then = match request.keep_alive {
         true => Then::Stay,
         false => Then::Close,
     };
+    let is_head = request.method == Method::Head;
+    if let Some((computer, context)) = computer
+        && Computer::is_asked(&request.target)
+    {
+        let computed = computer.answer(context, then);
+        let computed = match is_head {
+            true => computed.without_body(),
+            false => computed,
+        };
+        return Some((Said::Computed(computed), then));
+    }
     let found = site.find(&request.target, then)?;
-    let answer = match request.method {
-        Method::Head => found.without_body(),
-        _ => found,
+    let answer = match is_head {
+        true => found.without_body(),
+        false => found,
     };
-    Some((answer, then))
+    Some((Said::File(answer), then))
+}
+
+/// The memory of an answer of which nothing more is sent is its computer's again.
+fn take_back(computer: Option<&mut Computer>, answer: Option<(Said, usize, Then)>) {
+    if let (Some(computer), Some((Said::Computed(computed), ..))) = (computer, answer) {
+        computer.take_back(computed);
+    }
 }

@@ -64,6 +64,18 @@ pub enum Then {
     Close,
 }
 
+/// The head of an answer with so many bytes behind it.
+pub fn head(len: usize, then: Then) -> String {
+    let then = match then {
+        Then::Stay => "keep-alive",
+        Then::Close => "close",
+    };
+    format!(
+        "HTTP/1.1 200 OK\r\nServer: outboard-subject\r\nContent-Type: application/octet-stream\r\n\
+         Content-Length: {len}\r\nConnection: {then}\r\n\r\n"
+    )
+}
+
 /// What holds the bytes.
 enum Kept {
     Own(Vec<u8>),
@@ -118,12 +130,8 @@ impl Site {
         let mut answers = HashMap::new();
         for (name, file) in files {
             let (body, len) = (put(&file), file.len());
-            let both = ["keep-alive", "close"].map(|then| {
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\nServer: outboard-subject\r\nContent-Type: application/octet-stream\r\n\
-                     Content-Length: {len}\r\nConnection: {then}\r\n\r\n"
-                );
-                let head = put(head.as_bytes());
+            let both = [Then::Stay, Then::Close].map(|then| {
+                let head = put(head(len, then).as_bytes());
                 Answer { head, body }
             });
             answers.insert([b"/", &name[..]].concat(), both);

@@ -24,13 +24,13 @@ pub const ENTRY: Entry = Entry {
     open,
 };
 
-const BURSTS: usize = 2;
-const BURST: usize = 3;
+pub(super) const BURSTS: usize = 2;
+pub(super) const BURST: usize = 3;
 const SIZE: usize = 16 << 10;
 const FILES: usize = 64;
 
 /// Requests of a connection.
-const EACH: usize = BURSTS * BURST;
+pub(super) const EACH: usize = BURSTS * BURST;
 
 /// In requests, beside a load of those that come alone: a server bears more of them. Connections are what is due, so
 /// it is their rate that is in step with nothing.

@@ -51,7 +51,7 @@ const COMPUTED: &str = "computed in the server";
 const DATABASE: &str = "from PostgreSQL";
 const AT_DATABASE: &str = "/postgresql";
 /// The share of requests that are not for files.
-const SHARE: f64 = 0.2;
+pub(super) const SHARE: f64 = 0.2;
 /// Requests that are drawn before they begin again.
 const DRAWN: usize = 8_192;
 /// Nothing takes longer, on however busy a machine.

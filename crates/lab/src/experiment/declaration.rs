@@ -90,6 +90,15 @@ impl Axis {
         self
     }
 
+    /// The same, where these subjects have no such level as is called `level`.
+    pub fn without_of(mut self, subjects: &[&str], level: &str) -> Self {
+        for known in self.levels.iter_mut().filter(|known| known.name == level) {
+            let subjects = subjects.iter().copied().map(String::from);
+            known.without.extend(subjects);
+        }
+        self
+    }
+
     /// Where a level stands, by its name: at its number or, on an axis of words, at its place.
     pub fn place_of(&self, name: &str) -> Option<f64> {
         let index = self.levels.iter().position(|level| level.name == name)?;

@@ -1,21 +1,32 @@
-//! 001, figures 6.9, 6.10, 6.14 and 6.15: a web server in each variant by what is offered to it. `static` has nginx and
-//! `serve` so.
+//! 001, figures 6.9 to 6.17: a web server in each variant by what is offered to it, for each of the source's workloads
+//! but its trace. `static`, `dynamic` and `bursts` have nginx and `serve` so.
 
 use super::super::bed::ROLES;
-use super::super::offered::{self, CONNECTIONS, LOAD};
+use super::super::bursts::{BURST, BURSTS, EACH};
+use super::super::dynamic::SHARE;
+use super::super::offered::{self, CONNECTIONS, GRACE, LOAD};
+use super::super::prime::prime;
 use super::super::{Entry, Extent, Setup};
-use super::web_sends::{PIECES, SENDS, SIZE, piece, places};
-use super::web_server::{Beds, EAGER, KERNEL, PULL, PUSH, SETUP, SUBJECTS, VARIANTS};
-use super::{REGISTERED, SYNCHRONOUS_REGISTERED};
-use crate::experiment::declaration::{Axis, Bound, Claim};
+use super::web_sends::{PIECES, SIZE, piece, places};
+use super::web_server::{
+    ALL, Beds, EAGER, INTERPOSED, KERNEL, NGINX, PULL, PUSH, Running, SETUP, SUBJECTS, VARIANTS,
+};
+use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
+use crate::experiment::declaration::{Axis, Bound, Claim, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::load::sessions::Sessions;
+use crate::load::{Asked, Closed, Outcome};
+use crate::nginx::Nginx;
 use crate::world::World;
-use anyhow::Result;
+use anyhow::{Context, Result};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "web-loads",
     source: "001",
-    about: "a web server in each variant by load, in sends of 4 KB and 16 KB: throughput, CPU of host and engine",
+    about: "a web server in each variant by load, for files, the same file, 80:20 computed, and bursts: throughput, CPU",
     needs: &["nginx", "taskset"],
     seconds: (1, 1),
     windows: 1,
@@ -23,92 +34,224 @@ pub const ENTRY: Entry = Entry {
     open,
 };
 
+const WORKLOAD: &str = "workload";
+
+/// What is asked for.
+struct Workload {
+    name: &'static str,
+    /// The sends in which it leaves.
+    sends: &'static str,
+    asks: Asks,
+    /// The figures of throughput and CPU.
+    figures: [&'static str; 2],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// For all files in turn.
+    Files,
+    /// For one of them.
+    Same,
+    /// For any of them or, one time in five, for what is computed.
+    Mixed,
+    /// For files, six on a connection.
+    Bursts,
+}
+
+const FOUR: &str = "sends of 4 KB";
+const SIXTEEN: &str = "sends of 16 KB";
+const SAME: &str = "the same file";
+const MIXED: &str = "80:20, computed";
+const IN_BURSTS: &str = "in bursts of three";
+
+/// In sends as the source has them: of 4 KB until its figure 6.13, of 16 KB from then on.
+const WORKLOADS: [Workload; 5] = [
+    Workload {
+        name: FOUR,
+        sends: PIECES[0].0,
+        asks: Asks::Files,
+        figures: ["6.9", "6.10"],
+    },
+    Workload {
+        name: SIXTEEN,
+        sends: PIECES[1].0,
+        asks: Asks::Files,
+        figures: ["6.14", "6.15"],
+    },
+    Workload {
+        name: SAME,
+        sends: PIECES[0].0,
+        asks: Asks::Same,
+        figures: ["6.11", "6.11"],
+    },
+    Workload {
+        name: MIXED,
+        sends: PIECES[0].0,
+        asks: Asks::Mixed,
+        figures: ["6.12", "6.13"],
+    },
+    Workload {
+        name: IN_BURSTS,
+        sends: PIECES[1].0,
+        asks: Asks::Bursts,
+        figures: ["6.16", "6.17"],
+    },
+];
+
+/// Requests a second. Of those that come in bursts a server bears more.
+const LOADS: [u32; 4] = [2_000, 4_000, 8_000, MOST];
+const MOST: u32 = 24_000;
+/// Requests that are drawn before they begin again.
+const DRAWN: usize = 8_192;
+
 fn declare(extent: Extent) -> Experiment {
     let quick = extent == Extent::Quick;
-    let [four, sixteen] = PIECES.map(|(name, ..)| name);
-    let pieces = match quick {
-        true => &[sixteen][..],
-        false => &[four, sixteen],
+    let workloads: Vec<&str> = match quick {
+        true => vec![SIXTEEN, MIXED, IN_BURSTS],
+        false => WORKLOADS.iter().map(|workload| workload.name).collect(),
     };
-    let mut pictures = Vec::new();
-    for (what, sends, figures) in [
-        ("Sends of 4 KB", four, ["6.9", "6.10"]),
-        ("Sends of 16 KB", sixteen, ["6.14", "6.15"]),
-    ] {
-        if pieces.contains(&sends) {
-            pictures.extend(offered::pictures(what, figures, &[(SENDS, sends)]));
-        }
-    }
-    let loads = match quick {
-        true => Axis::of_numbers(LOAD, "req/s", &[offered::full()]),
-        false => offered::loads(extent),
-    };
-    let claim = |says: &str, figure: &str, sends: &str, subject: &str, ratio| Claim {
-        subject: subject.into(),
-        to: KERNEL.into(),
-        ..offered::claim(says, figure, &[(SENDS, sends)], ratio)
-    };
-    let mut claims = vec![claim(
-        "In sends of 16 KB that nobody waits for, with set-up, a full server answers 30 % more",
-        "6.14",
-        sixteen,
-        SETUP,
-        Bound::AtLeast(1.3),
-    )];
+    let mut loads = vec![offered::full()];
     if !quick {
-        claims.extend([
-            claim(
-                "In sends of 4 KB that wait for the engine a full server answers 7 % more",
-                "6.9",
-                four,
-                SYNCHRONOUS_REGISTERED.0,
-                Bound::AtLeast(1.07),
-            ),
-            claim(
-                "In sends of 4 KB that nobody waits for it answers 17 % more",
-                "6.9",
-                four,
-                REGISTERED.0,
-                Bound::AtLeast(1.17),
-            ),
-            claim(
-                "In sends of 16 KB that wait for the engine it answers 22 % more",
-                "6.14",
-                sixteen,
-                SYNCHRONOUS_REGISTERED.0,
-                Bound::AtLeast(1.22),
-            ),
-        ]);
+        loads.extend(LOADS.map(prime));
+        loads.sort_by(f64::total_cmp);
     }
+    let most = loads.last().copied().unwrap_or_default().to_string();
     // Ways to receive and to accept alone are in web-variants.
     let is_meant = |name: &&str| match quick {
-        true => [KERNEL, SETUP].contains(name),
+        true => [KERNEL, REGISTERED.0, SETUP].contains(name),
         false => ![EAGER, PULL, PUSH].contains(name),
     };
     let subjects = SUBJECTS.iter().map(|(name, _)| *name).filter(is_meant);
+    let subjects: Vec<String> = subjects.map(String::from).collect();
+    let mut pictures: Vec<Picture> = Vec::new();
+    for workload in WORKLOADS.iter().filter(|it| workloads.contains(&it.name)) {
+        let what = format!("Files of 16 KB, {}", workload.name);
+        let at = [(WORKLOAD, workload.name)];
+        pictures.extend(offered::pictures(&what, workload.figures, &at));
+    }
     Experiment {
         name: ENTRY.name.into(),
         title: "A web server in each variant, by load".into(),
         question: "How much of what is offered does a web server answer, and what has its host to do for it, by the way \
             in which it sends? In 001 all variants did the same until the server was full; then sends that waited for \
             the engine had 7 % (4 KB) and 22 % (16 KB) more answered, and sends that nobody waited for 17 % and (with \
-            set-up) 30 %."
+            set-up) 30 %; 11 % and 18 % where the server computes a fifth of the answers, 17 % and 27 % where requests \
+            come in bursts, and nothing for the same file again and again."
             .into(),
         workload: format!(
-            "GET by HTTP/1.1, due at a fixed rate, a connection for each, at most {CONNECTIONS} at once, of 512 files of \
-             {SIZE} bytes in turn. A head leaves with the first send. nginx reads and writes in pieces of 4 KB or 16 KB \
-             (sendfile off). {VARIANTS}"
+            "GET by HTTP/1.1 of 512 files of {SIZE} bytes, due at a fixed rate, at most {CONNECTIONS} connections at once: \
+             a connection for each request, for all files in turn, in sends of 4 KB and of 16 KB; the same file again and \
+             again, in sends of 4 KB; any of the files or, one time in five, as many bytes that the server computes by a \
+             random number for each, in sends of 4 KB; and {EACH} requests on each connection in {BURSTS} bursts of \
+             {BURST}, in sends of 16 KB, where the load is in requests, too. A head leaves with the first send. nginx reads \
+             and writes in pieces of 4 KB or 16 KB (sendfile off). It computes nothing here (`dynamic` has it so). As in \
+             the source set-up with accept is left out where connections stay. {VARIANTS}"
         ),
         roles: ROLES.into(),
-        axes: vec![loads, Axis::of_words(SENDS, pieces)],
-        subjects: subjects.map(String::from).collect(),
+        axes: vec![
+            Axis::of_numbers(LOAD, "req/s", &loads),
+            Axis::of_words(WORKLOAD, &workloads)
+                .without_of(&[NGINX, INTERPOSED], MIXED)
+                .without_of(&[SETUP, ALL], IN_BURSTS),
+        ],
+        claims: claims(&most, &workloads, &subjects),
+        subjects,
         measures: offered::measures(),
         pictures,
         findings: Vec::new(),
-        claims,
         left_out: Vec::new(),
         model: None,
     }
+}
+
+/// What 001 says of each workload that is measured, of subjects that are: bursts at the load that is the most.
+fn claims(most: &str, workloads: &[&str], subjects: &[String]) -> Vec<Claim> {
+    let waits = SYNCHRONOUS_REGISTERED.0;
+    let all = [
+        (
+            FOUR,
+            waits,
+            "In sends of 4 KB that wait for the engine a full server answers 7 % more",
+            "6.9",
+            1.07,
+        ),
+        (
+            FOUR,
+            REGISTERED.0,
+            "In sends of 4 KB that nobody waits for it answers 17 % more",
+            "6.9",
+            1.17,
+        ),
+        (
+            SIXTEEN,
+            SYNCHRONOUS.0,
+            "In sends of 16 KB that copy and wait it answers 15 % more",
+            "6.14, Sock",
+            1.15,
+        ),
+        (
+            SIXTEEN,
+            waits,
+            "In sends of 16 KB that wait for the engine it answers 22 % more",
+            "6.14",
+            1.22,
+        ),
+        (
+            SIXTEEN,
+            SETUP,
+            "In sends of 16 KB that nobody waits for, with set-up, a full server answers 30 % more",
+            "6.14",
+            1.3,
+        ),
+        (
+            MIXED,
+            waits,
+            "Where it computes a fifth, by sends that wait, a full server answers 11 % more",
+            "6.12",
+            1.11,
+        ),
+        (
+            MIXED,
+            REGISTERED.0,
+            "Where it computes a fifth, by sends that nobody waits for, it answers 18 % more",
+            "6.12",
+            1.18,
+        ),
+        (
+            IN_BURSTS,
+            waits,
+            "Of requests in bursts, by sends that wait, a full server answers 17 % more",
+            "6.16",
+            1.17,
+        ),
+        (
+            IN_BURSTS,
+            REGISTERED.0,
+            "Of requests in bursts, by sends that nobody waits for, it answers 27 % more",
+            "6.16",
+            1.27,
+        ),
+    ];
+    let gains = all
+        .into_iter()
+        .map(|(workload, subject, says, figure, gain)| {
+            (workload, subject, says, figure, Bound::AtLeast(gain))
+        });
+    let nothing = "Nothing is gained for the same file again and again";
+    let all = gains.chain([(SAME, waits, nothing, "6.11", Bound::AtMost(1.05))]);
+    let is_there = |(workload, subject, ..): &(&str, &str, _, _, _)| {
+        workloads.contains(workload) && subjects.iter().any(|known| known == subject)
+    };
+    let claim = |(workload, subject, says, figure, ratio): (&str, &str, &str, &str, Bound)| {
+        let mut at = vec![(WORKLOAD, workload)];
+        at.extend((workload == IN_BURSTS).then_some((LOAD, most)));
+        Claim {
+            subject: subject.into(),
+            to: KERNEL.into(),
+            ..offered::claim(says, figure, &at, ratio)
+        }
+    };
+    all.filter(is_there).map(claim).collect()
 }
 
 struct Loads(Beds);
@@ -120,16 +263,131 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
 
 impl Bench for Loads {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
-        let (place, further) = piece(at.word(SENDS)?)?;
+        let name = at.word(WORKLOAD)?;
+        let workload = WORKLOADS.iter().find(|workload| workload.name == name);
+        let workload = workload.with_context(|| format!("no {name}"))?;
+        let (place, bytes) = piece(workload.sends)?;
         let size = SIZE.to_string();
-        let further = ["--piece", &further];
+        let mut further = vec!["--piece", &bytes];
+        if workload.asks == Asks::Mixed {
+            further.extend(["--computed", &size]);
+        }
         let server = self.0.start(at.subject, &size, place, &further)?;
-        let load = offered::load(at.number(LOAD)?, at.window);
-        let asked = server.asked(SIZE, true);
+        let rate = at.number(LOAD)?;
+        let asking = Asking::new(&server.paths(SIZE), workload.asks, rate, at);
         let (outcome, cost) = server.account_closing(|closed| {
-            let asking = || load.run_closing(&asked, closed);
-            server.bed.on_client(asking)
+            let run = || asking.run(rate, at.window, closed);
+            server.bed.on_client(run)
         })?;
         Ok(offered::sample(&outcome, &cost))
+    }
+}
+
+/// Who asks.
+enum Asking {
+    Each(Asked),
+    Bursts(Sessions),
+}
+
+impl Asking {
+    fn new(paths: &[String], asks: Asks, rate: f64, at: &At<'_>) -> Self {
+        if asks == Asks::Bursts {
+            return Self::Bursts(Sessions {
+                server: Nginx::address(),
+                paths: paths.to_vec(),
+                bursts: BURSTS,
+                burst: BURST,
+                rate: rate / EACH as f64,
+                connections: CONNECTIONS,
+                duration: at.window,
+                grace: GRACE,
+            });
+        }
+        let (paths, order) = order(paths, asks, at.seed);
+        Self::Each(Running::asked_for(&paths, order, true))
+    }
+
+    fn run(&self, rate: f64, window: Duration, closed: &mut Closed<'_>) -> Result<Outcome> {
+        match self {
+            Self::Each(asked) => offered::load(rate, window).run_closing(asked, closed),
+            Self::Bursts(sessions) => sessions.run_closing(closed),
+        }
+    }
+}
+
+/// What is asked for, a connection each, and in which order.
+fn order(files: &[String], asks: Asks, seed: u64) -> (Vec<String>, Vec<u16>) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let count = files.len();
+    let mut paths = files.to_vec();
+    let order: Vec<usize> = match asks {
+        Asks::Files | Asks::Bursts => (0..count).collect(),
+        Asks::Same => vec![0],
+        Asks::Mixed => {
+            paths.push("/computed".into());
+            let mut one = || match random.random_bool(SHARE) {
+                true => count,
+                false => random.random_range(0..count),
+            };
+            (0..DRAWN).map(|_| one()).collect()
+        }
+    };
+    (paths, order.into_iter().map(|index| index as u16).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        ALL, Asks, DRAWN, Extent, IN_BURSTS, MIXED, NGINX, SETUP, WORKLOAD, WORKLOADS, declare,
+        order,
+    };
+
+    fn paths() -> Vec<String> {
+        (0..512).map(|number| format!("/{number}")).collect()
+    }
+
+    #[test]
+    fn one_request_in_five_is_for_what_is_computed() {
+        let (paths, mixed) = order(&paths(), Asks::Mixed, 1);
+        assert_eq!(paths[512], "/computed");
+        let computed = mixed.iter().filter(|index| **index == 512).count();
+        let share = computed as f64 / DRAWN as f64;
+        // Three deviations of so many draws.
+        assert!((0.1867..0.2133).contains(&share), "{share}");
+        let mut files = mixed.clone();
+        files.sort_unstable();
+        files.dedup();
+        assert_eq!(files.len(), 513);
+    }
+
+    #[test]
+    fn files_are_asked_for_in_turn_and_the_same_one_alone() {
+        let (_, files) = order(&paths(), Asks::Files, 1);
+        assert_eq!(files, (0..512).collect::<Vec<u16>>());
+        assert_eq!(order(&paths(), Asks::Same, 1).1, [0]);
+    }
+
+    #[test]
+    fn each_workload_has_its_claims_and_the_subjects_that_can_do_it() {
+        let full = declare(Extent::Full);
+        assert_eq!(full.axis(WORKLOAD).unwrap().levels.len(), WORKLOADS.len());
+        for workload in &WORKLOADS {
+            let is_there = |at: &(String, String)| at.1 == workload.name;
+            let mut claims = full.claims.iter();
+            let has_one = claims.any(|claim| claim.at.iter().any(is_there));
+            assert!(has_one, "{}", workload.name);
+        }
+        let without = |name: &str| {
+            let levels = &full.axis(WORKLOAD).unwrap().levels;
+            let level = levels.iter().find(|level| level.name == name);
+            level.unwrap().without.clone()
+        };
+        assert!(without(MIXED).contains(&NGINX.to_owned()));
+        assert!(
+            [SETUP, ALL]
+                .iter()
+                .all(|name| without(IN_BURSTS).contains(&(*name).to_owned()))
+        );
+        assert!(!declare(Extent::Quick).claims.is_empty());
     }
 }

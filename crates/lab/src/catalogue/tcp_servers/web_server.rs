@@ -57,7 +57,8 @@ pub const VARIANTS: &str = "The other subjects are one server of the lab's own, 
     The others are asynchronous and from registered memory. Eager receive: a request is looked at where the engine has \
     put it (pull), or has been put into a posted buffer (push); the server copies it all the same, since it understands \
     none that another could change. Eager accept: 64 connections are handed over before one is accepted. Set-up with \
-    accept: options and first data in the same step. All together is pull and both of these.";
+    accept: options and first data in the same step. All together is pull and both of these. What the server computes is \
+    sent as files are, and by copying where no registered memory is free of what was computed before.";
 
 /// Bytes of the files of one size together, which no core has in a cache of its own, and files at most.
 const SET: usize = 8 << 20;
@@ -225,23 +226,31 @@ impl Running<'_> {
         wrk::run_told(self.bed, &url, connections, &further, window)
     }
 
+    /// The paths of the same files.
+    pub fn paths(&self, size: usize) -> Vec<String> {
+        let path = |number: usize| format!("{}/{number}", self.place);
+        (0..count(size)).map(path).collect()
+    }
+
     /// Requests for the same files.
     pub fn asked(&self, size: usize, close: bool) -> Asked {
-        let numbers = 0..count(size);
-        let (host, place) = (Nginx::address(), &self.place);
+        let paths = self.paths(size);
+        let order = (0..paths.len()).map(|number| number as u16).collect();
+        Self::asked_for(&paths, order, close)
+    }
+
+    /// Requests for paths, in an order.
+    pub fn asked_for(paths: &[String], order: Vec<u16>, close: bool) -> Asked {
+        let host = Nginx::address();
         let connection = if close { "close" } else { "keep-alive" };
-        let text = |number: usize| {
-            format!(
-                "GET {place}/{number} HTTP/1.1\r\nHost: {host}\r\nConnection: {connection}\r\n\r\n"
-            )
+        let text = |path: &String| {
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: {connection}\r\n\r\n")
+                .into_bytes()
         };
         Asked {
-            texts: numbers
-                .clone()
-                .map(|number| text(number).into_bytes())
-                .collect(),
+            texts: paths.iter().map(text).collect(),
             wanted: Vec::new(),
-            order: numbers.map(|number| number as u16).collect(),
+            order,
             limit: None,
             due: Vec::new(),
         }
