@@ -318,6 +318,32 @@ pub fn socket_option_bytes(
     }
 }
 
+/// Sets an option whose value is a `T`: one of the kernel's structures, or an integer.
+///
+/// # Errors
+/// What the system call said.
+pub(crate) fn set_socket_option<T>(
+    socket: impl AsFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes from a reference to a T, and what a T points to lives as long.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            (&raw const *value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Sets any socket option that is plain bytes to the kernel.
 ///
 /// # Errors

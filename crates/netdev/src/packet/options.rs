@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::interface::Interface;
+use crate::syscalls::set_socket_option;
 
 /// A non-blocking socket for whole frames. It receives nothing until it is bound to a protocol.
 pub(super) fn new_socket() -> io::Result<OwnedFd> {
@@ -52,7 +53,7 @@ pub(super) fn only_send(fd: &OwnedFd) -> io::Result<()> {
         len: 1,
         filter: &raw mut nothing,
     };
-    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+    set_socket_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
     set_option(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, 1)
 }
 
@@ -63,26 +64,7 @@ pub(super) fn set_option(
     option: libc::c_int,
     value: i32,
 ) -> io::Result<()> {
-    set(fd, level, option, &value)
-}
-
-/// `T` is one of the kernel's structures, or an integer.
-fn set<T>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes from a reference to a T, and of a program what that points
-    // to, which outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            (&raw const *value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    set_socket_option(fd, level, option, &value)
 }
 
 #[cfg(test)]

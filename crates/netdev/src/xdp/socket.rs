@@ -8,6 +8,7 @@ use super::ring::{Consumer, Descriptor, Kind, Producer};
 use super::umem::{Layout, Umem};
 use super::{Bind, Config, OpenError};
 use crate::interface::Interface;
+use crate::syscalls::set_socket_option;
 
 /// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.17): frames that one system call may transmit.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
@@ -369,29 +370,6 @@ fn set_send_buffer(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
     set_socket_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
         .or_else(|_| set_socket_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
-}
-
-/// `T` is one of the kernel's structures, or an integer.
-fn set_socket_option<T>(
-    fd: BorrowedFd<'_>,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes from a reference to a T.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            (&raw const *value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 /// Structures of integers that the kernel fills in; a kernel older than the structure fills less.
