@@ -3,6 +3,7 @@
 
 use super::Setup;
 use super::bed::{Bed, CLIENT_CORE, ROLES, STACKS};
+use crate::experiment::declaration::Claim;
 use crate::experiment::left_out::LeftOut;
 use crate::world::World;
 use anyhow::Result;
@@ -41,6 +42,17 @@ pub fn left_out(cores: usize) -> Vec<LeftOut> {
     );
     let missing = shares.then(|| LeftOut::of_machine("a core for the engine alone", why));
     missing.into_iter().collect()
+}
+
+/// The same claims of the engine apart, since that of the source had a machine of its own: each in the words that it has,
+/// and these.
+pub fn claims(of_shared: &[Claim], words: &str) -> Vec<Claim> {
+    let each = of_shared.iter().map(|claim| Claim {
+        says: format!("{}, {words}", claim.says),
+        subject: APART.into(),
+        ..claim.clone()
+    });
+    each.collect()
 }
 
 /// What one of the three is measured on, without a server.

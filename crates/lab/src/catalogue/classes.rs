@@ -154,13 +154,7 @@ fn declare(extent: Extent) -> Experiment {
             },
         ],
     };
-    // The source's engine had a machine of its own.
-    let apart = experiment.claims.iter().map(|claim| Claim {
-        says: format!("{}, by an engine on another core", claim.says),
-        subject: APART.into(),
-        ..claim.clone()
-    });
-    let apart: Vec<Claim> = apart.collect();
+    let apart = apart::claims(&experiment.claims, "by an engine on another core");
     experiment.claims.extend(apart);
     experiment
 }
