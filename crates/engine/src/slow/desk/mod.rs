@@ -297,7 +297,7 @@ impl Desk {
                 resumed = Instant::now();
                 self.rates.forget_the_quiet(resumed);
                 self.control.resume();
-                if self.rules_may_be_told() && self.netfilter.is_due(resumed) {
+                if self.rules_may_be_told() && !self.netfilter.rests(resumed) {
                     self.netfilter_changed();
                 }
             }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use netdev::cgroup::Hook;
 use queue_pair::control::Explanation;
+use rustix::io::Errno;
 
 use super::Desk;
 use crate::exchange::Order;
@@ -17,7 +18,6 @@ use crate::network::canonical;
 use crate::poller::Source;
 use crate::slow::kernel::netfilter::{Followed, Watch};
 use crate::slow::kernel::{cgroups, lsm};
-use rustix::io::Errno;
 
 /// Why nothing is known of the rules.
 const SILENT: &str = "the kernel does not say which rules there are";
@@ -53,9 +53,9 @@ impl Netfilter {
         self.silent && self.followed.is_some()
     }
 
-    /// Whether they are to be asked for again by now.
-    pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.is_silent() && self.rests_until.is_none_or(|until| until <= now)
+    /// Whether they are not to be asked for now.
+    pub(super) fn rests(&self, now: Instant) -> bool {
+        self.rests_until.is_some_and(|until| now < until)
     }
 
     /// What they say of a listener.
@@ -177,6 +177,7 @@ impl Desk {
 
     /// Reads which rules there are now, and says what follows.
     pub(super) fn netfilter_changed(&mut self) {
+        let rests = self.netfilter.rests(Instant::now());
         let Netfilter {
             watch,
             followed,
@@ -188,7 +189,6 @@ impl Desk {
         } = &mut self.netfilter;
         // Addresses change on every network, now and then. Where nobody tells of rules, they may have as well.
         *unread |= watch.as_mut().is_none_or(|watch| watch.hear() != Ok(false));
-        let rests = rests_until.is_some_and(|until| Instant::now() < until);
         let mut asked = if rests { Err(Errno::TIMEDOUT) } else { Ok(()) };
         if let Some(watch) = watch
             && !rests

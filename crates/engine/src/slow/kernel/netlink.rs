@@ -33,6 +33,8 @@ pub const ROUTE: Option<Protocol> = None;
 pub const SOCK_DIAG: Option<Protocol> = Some(rustix::net::netlink::SOCK_DIAG);
 /// nf_tables.
 pub const NETFILTER: Option<Protocol> = Some(rustix::net::netlink::NETFILTER);
+/// Of its messages, those of nf_tables (`NFNL_SUBSYS_NFTABLES`).
+pub const NFTABLES: u16 = 10 << 8;
 /// Create what does not exist.
 pub const CREATE: u16 = 0x400;
 /// A nested attribute's kind carries this bit.

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
 use super::addresses::Addresses;
-use super::netlink::{A_WHILE, Attributes, Netlink, Notified};
+use super::netlink::{A_WHILE, Attributes, NFTABLES, Netlink, Notified};
 use super::opener::{Dump, Opener};
 use crate::netfilter::Ruleset;
 use rustix::io::Errno;
@@ -21,8 +21,7 @@ mod xtables;
 
 use steps::{big_endian, text};
 
-const NFNL_SUBSYS_NFTABLES: u16 = 10;
-const NFT_MSG_NEWCHAIN: u16 = NFNL_SUBSYS_NFTABLES << 8 | 3;
+const NFT_MSG_NEWCHAIN: u16 = NFTABLES | 3;
 const NFTA_CHAIN_TABLE: u16 = 1;
 const NFTA_CHAIN_NAME: u16 = 3;
 const NFTA_CHAIN_HOOK: u16 = 4;

@@ -8,15 +8,14 @@ use super::steps::{self, big_endian, text, verdict_of};
 use crate::netfilter::rules::{
     Base, Chain, Datum, Element, Hook, Rule, Ruleset, Set, Table, intervals,
 };
-use crate::slow::kernel::netlink::{Attributes, Message};
+use crate::slow::kernel::netlink::{Attributes, Message, NFTABLES};
 use crate::slow::kernel::opener::{Dump, Opener};
 
-const SUBSYSTEM: u16 = 10 << 8;
-const NEWTABLE: u16 = SUBSYSTEM;
-const NEWCHAIN: u16 = SUBSYSTEM | 3;
-const NEWRULE: u16 = SUBSYSTEM | 6;
-const NEWSET: u16 = SUBSYSTEM | 9;
-const NEWSETELEM: u16 = SUBSYSTEM | 12;
+const NEWTABLE: u16 = NFTABLES;
+const NEWCHAIN: u16 = NFTABLES | 3;
+const NEWRULE: u16 = NFTABLES | 6;
+const NEWSET: u16 = NFTABLES | 9;
+const NEWSETELEM: u16 = NFTABLES | 12;
 
 const NFTA_TABLE_NAME: u16 = 1;
 const NFTA_TABLE_FLAGS: u16 = 2;

@@ -159,10 +159,9 @@ impl Opener {
 
     fn with_patience(begun: Begun, patience: Patience) -> Result<Self> {
         let Begun { socket, process } = begun;
-        let greeted = Shared::greeted(socket, patience);
-        match (greeted, process) {
-            (Ok(shared), process) => Ok(Self(Arc::new(Shared { process, ..shared }))),
-            (Err(error), process) => {
+        match Shared::greeted(socket, patience) {
+            Ok(shared) => Ok(Self(Arc::new(Shared { process, ..shared }))),
+            Err(error) => {
                 // Nobody would ask it, nor ever hear of its end.
                 if let Some(process) = process {
                     let _ = pidfd_send_signal(&process, Signal::KILL);
@@ -382,16 +381,22 @@ mod tests {
     /// All capabilities, and no filter.
     const HELLO: &[u8] = &[0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0];
 
+    /// Says this by both ways, as one that begins; the other way.
+    fn greet(its: &OwnedFd, hello: &[u8]) -> OwnedFd {
+        let mut came = receive(its, &mut [0], None).expect("the other way");
+        let other = came.fds.pop().expect("it comes along");
+        for way in [&other, its] {
+            send(way, &[IoSlice::new(hello)], None).expect("sent");
+        }
+        other
+    }
+
     /// One that says this by both ways, and then waits until it may go on.
     fn says(hello: &'static [u8]) -> (Begun, std::sync::mpsc::Sender<()>) {
         let (socket, its) = pair().expect("descriptors");
         let (go, may_go) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            let mut came = receive(&its, &mut [0], None).expect("the other way");
-            let other = came.fds.pop().expect("it comes along");
-            for way in [&other, &its] {
-                send(way, &[IoSlice::new(hello)], None).expect("sent");
-            }
+            let _other = greet(&its, hello);
             let _ = may_go.recv();
         });
         let process = None;
@@ -459,11 +464,7 @@ mod tests {
         let (socket, its) = pair().expect("descriptors");
         let (go, may_go) = std::sync::mpsc::channel::<()>();
         let other_side = std::thread::spawn(move || {
-            let mut came = receive(&its, &mut [0], None).expect("the other way");
-            let other = came.fds.pop().expect("it comes along");
-            for way in [&other, &its] {
-                send(way, &[IoSlice::new(HELLO)], None).expect("sent");
-            }
+            let _other = greet(&its, HELLO);
             may_go.recv().expect("the first has been given up");
             for error in [Errno::PERM, Errno::NFILE] {
                 let mut bytes = [0; super::super::words::LEN];
@@ -493,11 +494,7 @@ mod tests {
         let (go, may_go) = std::sync::mpsc::channel::<()>();
         // Its answer about a neighbour does not come before it is told to go on; another answer does at once.
         let other_side = std::thread::spawn(move || {
-            let mut came = receive(&its, &mut [0], None).expect("the other way");
-            let other = came.fds.pop().expect("it comes along");
-            for way in [&other, &its] {
-                send(way, &[IoSlice::new(HELLO)], None).expect("sent");
-            }
+            let other = greet(&its, HELLO);
             let mut bytes = [0; super::super::words::LEN];
             receive(&other, &mut bytes, None).expect("about a neighbour");
             receive(&its, &mut bytes, None).expect("about something else");

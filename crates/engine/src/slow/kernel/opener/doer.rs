@@ -9,16 +9,15 @@ use rustix::io::{Errno, Result};
 
 use super::words::{Dump, Request};
 use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
-use crate::slow::kernel::netlink::{self, NETFILTER, Netlink};
+use crate::slow::kernel::netlink::{self, NETFILTER, NFTABLES, Netlink};
 
-const NFNL_SUBSYS_NFTABLES: u16 = 10 << 8;
-const GETTABLE: u16 = NFNL_SUBSYS_NFTABLES | 1;
-const GETCHAIN: u16 = NFNL_SUBSYS_NFTABLES | 4;
-const GETRULE: u16 = NFNL_SUBSYS_NFTABLES | 7;
-const GETSET: u16 = NFNL_SUBSYS_NFTABLES | 10;
-const GETSETELEM: u16 = NFNL_SUBSYS_NFTABLES | 13;
+const GETTABLE: u16 = NFTABLES | 1;
+const GETCHAIN: u16 = NFTABLES | 4;
+const GETRULE: u16 = NFTABLES | 7;
+const GETSET: u16 = NFTABLES | 10;
+const GETSETELEM: u16 = NFTABLES | 13;
 /// The number of the rules' last change.
-const GETGEN: u16 = NFNL_SUBSYS_NFTABLES | 16;
+const GETGEN: u16 = NFTABLES | 16;
 const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
 const NFTA_SET_ELEM_LIST_SET: u16 = 2;
 /// Length of `struct nfgenmsg`, which begins with the family.
