@@ -33,7 +33,8 @@ struct Busy {
 /// One of them beside the model.
 #[derive(Debug, Serialize)]
 struct Row {
-    system: &'static str,
+    /// As the run calls it, or `kernel` and `engine`.
+    system: String,
     /// The class of the server that it is of, where that was measured by itself.
     class: Option<String>,
     rate: f64,
@@ -96,7 +97,7 @@ pub fn compare(
             model.is_some_and(|model| figure.holds(model, within))
         };
         rows.push(Row {
-            system: if one.engine { "engine" } else { "kernel" },
+            system: one.system().to_owned(),
             class: class.clone(),
             rate: one.rate,
             measured: one.delay.value,
@@ -148,6 +149,7 @@ impl Held {
             let By::Lab {
                 class,
                 shared_cores,
+                ..
             } = &one.by
             else {
                 self.loads.push((server.clone(), None, one.clone()));
@@ -197,15 +199,21 @@ impl Held {
         if self.loads.iter().any(|(.., one)| !is_load(one)) {
             notes.push("Arrivals of the lab's run are Poisson, as the model's.".into());
         }
-        let others = |(held, ..): &&(Server, _, _)| held.system.shared != server.system.shared;
-        if let Some((held, ..)) = self.loads.iter().find(others) {
-            notes.push(match held.system.shared {
-                true => "Server and engine shared a core in the lab's run: what is held against it is the model \
+        let others = self
+            .loads
+            .iter()
+            .filter(|(held, _, one)| one.engine && held.system.shared != server.system.shared);
+        let systems: BTreeSet<&str> = others.map(|(.., one)| one.system()).collect();
+        for system in systems {
+            notes.push(match server.system.shared {
+                false => format!(
+                    "Server and engine shared a core in the lab's run ({system}): what is held against it is the model \
                      with --shared-cores, and not the answers above."
-                    .into(),
-                false => "The engine had a core of its own in the lab's run: what is held against it is the model \
-                     without --shared-cores, and not the answers above."
-                    .into(),
+                ),
+                true => format!(
+                    "The engine had a core that was not its server's in the lab's run ({system}): what is held against \
+                     it is the model without --shared-cores, and not the answers above."
+                ),
             });
         }
         if !self.unknown.is_empty() {
@@ -320,7 +328,7 @@ impl Comparison {
             table.left(words);
         }
         for row in &self.rows {
-            let mut cells = vec![row.system.to_owned()];
+            let mut cells = vec![row.system.clone()];
             cells.extend(has_class.then(|| row.class.clone().unwrap_or_default()));
             cells.push(match row.model_rate {
                 Some(model) => format!("{:.0} (model {model:.0})", row.rate),
@@ -374,7 +382,7 @@ mod tests {
     #[test]
     fn a_constant_that_is_missing_is_found() {
         let row = |measured: f64, model: f64| Row {
-            system: "kernel",
+            system: "kernel".into(),
             class: None,
             rate: 1.0,
             measured,

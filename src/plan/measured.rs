@@ -54,6 +54,8 @@ pub enum By {
     Load,
     /// A run of the lab.
     Lab {
+        /// What was measured, as the run calls it.
+        subject: String,
         /// What was asked for, as the run calls it: the level of its other axis, with its name and by itself.
         class: [String; 2],
         /// Whether server and engine shared a core.
@@ -89,6 +91,17 @@ pub struct Measured {
     /// The busy share of the server's core, from 0 to 1, where it was measured.
     pub busy: Option<Figure>,
     pub errors: u64,
+}
+
+impl Measured {
+    /// What it was measured on, as the run calls it, or by `kernel` and `engine`.
+    pub fn system(&self) -> &str {
+        match (&self.by, self.engine) {
+            (By::Lab { subject, .. }, _) => subject,
+            (By::Load, true) => "engine",
+            (By::Load, false) => "kernel",
+        }
+    }
 }
 
 /// All loads of a file that are meant.
@@ -160,9 +173,13 @@ fn of_lab(value: &Value, wanted: Option<bool>, class: Option<&str>) -> Result<Ve
 
 fn of_cell(experiment: &Experiment, model: &Model, found: &Value) -> Option<Measured> {
     let subject = found["cell"]["subject"].as_u64()? as usize;
-    let engine = match experiment.subjects.get(subject)?.as_str() {
+    let subject = experiment.subjects.get(subject)?;
+    let second = model.second.as_ref();
+    let is_apart = second.is_some_and(|second| second.subjects.contains(subject));
+    let engine = match subject.as_str() {
         "engine" => true,
         "kernel" => false,
+        _ if is_apart => true,
         _ => return None,
     };
     let at = found["cell"]["levels"].as_array()?;
@@ -185,8 +202,9 @@ fn of_cell(experiment: &Experiment, model: &Model, found: &Value) -> Option<Meas
     };
     Some(Measured {
         by: By::Lab {
+            subject: subject.clone(),
             class: class.map(|words| words.join(", ")),
-            shared_cores: model.shared_cores,
+            shared_cores: model.shared_cores && !is_apart,
         },
         engine,
         rate: figure(&model.rate, 1.0)?.value,

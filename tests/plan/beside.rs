@@ -401,6 +401,48 @@ fn each_class_of_a_run_is_held_against_that_class_alone() {
 }
 
 #[test]
+fn an_engine_apart_is_held_against_two_stages_and_one_that_shares_against_one() {
+    let scratch = Scratch::new("apart");
+    let file = scratch.file(
+        "results.json",
+        &run_of_the_lab(&[
+            (0, 0, 3_000.0, 1e-3, 0.39),
+            (0, 1, 3_000.0, 1e-3, 0.36),
+            (0, 2, 3_000.0, 1e-3, 0.18),
+        ]),
+    );
+    let file = format!("{file}#0");
+    let json = answer(&EVEN, &["--compare", &file]);
+    let rows = json["compared"]["rows"].as_array().unwrap();
+    let systems: Vec<&str> = rows
+        .iter()
+        .map(|row| row["system"].as_str().unwrap())
+        .collect();
+    assert_eq!(systems, ["kernel", "engine", "engine apart"]);
+    assert!(close(
+        &rows[1]["model"],
+        waiting(3_000.0, 120e-6, 6_200e-12)
+    ));
+    // As what `outboard load` measures, which says nothing of cores.
+    let other = scratch.file("load.json", &load(3_000.0, 1_000.0, 0));
+    let other = format!("engine={other}");
+    let unshared = answer(&EVEN, &["--compare", &other]);
+    let unshared = unshared["compared"]["rows"][0]["model"].as_f64().unwrap();
+    assert!(close(&rows[2]["model"], unshared), "{json}");
+    assert!(close(&rows[2]["busy"]["model"], 3_000.0 * 60e-6), "{json}");
+    let text = says(&[&EVEN[..], &["--compare", &file]].concat());
+    has(
+        &text,
+        &["engine apart", "shared a core in the lab's run (engine)"],
+    );
+    let shared = [&EVEN[..], &["--shared-cores", "--compare", &file]].concat();
+    has(
+        &says(&shared),
+        &["not its server's in the lab's run (engine apart)"],
+    );
+}
+
+#[test]
 fn what_the_sources_figures_show_is_checked() {
     let text = says(&["--source-003"]);
     has(
