@@ -132,7 +132,7 @@ impl Clients {
             replies: found.replies,
             took: found.took,
             time_ms: found.reply_ms + found.connect_ms / f64::from(REQUESTS),
-            client: found.client(rate),
+            client: found.client(rate, None),
         })
     }
 

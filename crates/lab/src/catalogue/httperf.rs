@@ -62,15 +62,17 @@ pub fn run(bed: &Bed, server: &str, port: u16, asked: Asked<'_>) -> Result<Found
 }
 
 impl Found {
-    /// Whether it offered what it should, when it should: connections at this rate.
-    pub fn client(&self, rate: f64) -> Client {
+    /// Whether it offered what it should, when it should: connections at this rate, to a server whose core was used so
+    /// far, from 0 to 1, if that is known. Connections pile up at one that is full, until the client has no room for more:
+    /// then it is not the client that was the limit.
+    pub fn client(&self, rate: f64, server_busy: Option<f64>) -> Client {
         // Two at once are within the steps of its clock.
         let late = (self.burst - 2.0).max(0.0) / rate;
         let whole = self.took.max(1e-9);
         let missing = self.unavailable / (rate * whole);
         Client {
             busy: None,
-            server_busy: None,
+            server_busy,
             offered: Some((1.0 - late / whole - missing).max(0.0)),
         }
     }
@@ -131,10 +133,19 @@ Errors: fd-unavail 2 addrunavail 0 ftab-full 0 other 0
         assert_eq!((found.connect_ms, found.kilobytes), (0.4, 81.5));
         assert_eq!((found.errors, found.unavailable), (3.0, 2.0));
         // Two connections of two hundred had no descriptor, and one came 10 ms late.
-        let offered = found.client(100.0).offered.unwrap();
+        let offered = found.client(100.0, None).offered.unwrap();
         assert!((offered - 0.985).abs() < 0.001, "{offered}");
         let late = PRINTED.replace("burst length: 3", "burst length: 12");
-        assert!(read(&late).unwrap().client(100.0).is_the_limit());
+        assert!(read(&late).unwrap().client(100.0, None).is_the_limit());
         assert!(read("httperf: connection failed").is_none());
+    }
+
+    /// What piles up at a full server leaves the client without descriptors: it is the server that could do no more.
+    #[test]
+    fn a_client_of_a_full_server_is_not_the_limit() {
+        let piled = PRINTED.replace("fd-unavail 2", "fd-unavail 90");
+        let found = read(&piled).unwrap();
+        assert!(found.client(100.0, Some(0.5)).is_the_limit());
+        assert!(!found.client(100.0, Some(0.97)).is_the_limit());
     }
 }

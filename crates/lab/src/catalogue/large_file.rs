@@ -1,7 +1,7 @@
 //! 000, figures 6.8 and 6.9 and tables A.4 and A.5: a file of 33.4 MB, two requests a connection, one
 //! to ten connections a second.
 
-use super::bed::{Bed, ROLES, STACKS, write_file};
+use super::bed::{Bed, ROLES, SERVER_CORE, STACKS, write_file};
 use super::each::Each;
 use super::httperf::{self, Asked};
 use super::rates::{SHARES, with_shares};
@@ -191,11 +191,12 @@ impl Bench for LargeFile {
         };
         let server = Side::Server.ipv4().to_string();
         let (found, cost) = bed.account(|| httperf::run(bed, &server, PORT, asked))?;
+        let busy = cost.spent.share_of_core(SERVER_CORE);
         let mut sample = cost
             .sample(cost.spent.passed)
             .with(THROUGHPUT, found.kilobytes * 1_024.0 * 8.0 / 1e6)
-            .by(found.client(rate));
-        if let Some(share) = cost.spent.share_of_core(super::bed::SERVER_CORE) {
+            .by(found.client(rate, busy));
+        if let Some(share) = busy {
             sample = sample.with(BUSY, 100.0 * share);
         }
         if found.errors > 0.0 {

@@ -164,6 +164,7 @@ impl Bench for Rates {
         };
         let server = Side::Server.ipv4().to_string();
         let (found, cost) = bed.account(|| httperf::run(bed, &server, PORT, asked))?;
+        let busy = cost.spent.share_of_core(SERVER_CORE);
         let due = f64::from(asked.connections * asked.requests);
         let mut sample = cost
             .sample(cost.spent.passed)
@@ -174,7 +175,7 @@ impl Bench for Rates {
             .with(CONNECT, found.connect_ms)
             .with(ERRORS, 100.0 * (due - found.replies).max(0.0) / due)
             .with(BYTES, found.kilobytes)
-            .by(found.client(rate));
+            .by(found.client(rate, busy));
         // As many at least as their answers need.
         let made = (found.replies / f64::from(REQUESTS)).floor();
         sample.notes.extend(cost.beside_engine(made));
