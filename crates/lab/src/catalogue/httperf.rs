@@ -39,7 +39,7 @@ pub struct Found {
     pub kilobytes: f64,
     /// Connections that failed.
     pub errors: f64,
-    /// Those that the client had no descriptors or ports for.
+    /// Those that the client had no descriptors or ports for, or the machine no room for open files.
     pub unavailable: f64,
     /// Connections that it opened at once, at most. It looks for what is due without ever sleeping, so
     /// its CPU time says nothing; but when it is late, all that has become due meanwhile is one burst.
@@ -97,7 +97,9 @@ fn read(printed: &str) -> Option<Found> {
         kilobytes: number("Net I/O: ", "")?,
         errors: number("Errors: total ", "")?,
         burst: number("Maximum connect burst length: ", "")?,
-        unavailable: number("Errors: fd-unavail ", "")?,
+        unavailable: number("Errors: fd-unavail ", "")?
+            + number("Errors: fd-unavail ", "addrunavail ")?
+            + number("Errors: fd-unavail ", "ftab-full ")?,
     })
 }
 
@@ -138,6 +140,25 @@ Errors: fd-unavail 2 addrunavail 0 ftab-full 0 other 0
         let late = PRINTED.replace("burst length: 3", "burst length: 12");
         assert!(read(&late).unwrap().client(100.0, None).is_the_limit());
         assert!(read("httperf: connection failed").is_none());
+    }
+
+    /// Of descriptors, of ports, and of the machine's table of open files: each alone, and all together.
+    #[test]
+    fn whatever_the_client_has_not_is_counted() {
+        let nothing = PRINTED.replace("fd-unavail 2", "fd-unavail 0");
+        assert_eq!(read(&nothing).unwrap().unavailable, 0.0);
+        for (name, count) in [
+            ("fd-unavail", 40.0),
+            ("addrunavail", 50.0),
+            ("ftab-full", 60.0),
+        ] {
+            let some = nothing.replace(&format!("{name} 0"), &format!("{name} {count}"));
+            let found = read(&some).unwrap();
+            assert_eq!(found.unavailable, count, "{name}");
+            assert!(found.client(100.0, None).is_the_limit(), "{name}");
+        }
+        let all = PRINTED.replace("addrunavail 0 ftab-full 0", "addrunavail 50 ftab-full 300");
+        assert_eq!(read(&all).unwrap().unavailable, 352.0);
     }
 
     /// What piles up at a full server leaves the client without descriptors: it is the server that could do no more.
