@@ -7,6 +7,8 @@ mod fake;
 mod group;
 #[path = "experiment/model.rs"]
 mod model;
+#[path = "experiment/of_source.rs"]
+mod of_source;
 #[path = "experiment/prepared.rs"]
 mod prepared;
 #[path = "experiment/resumed.rs"]
@@ -96,7 +98,7 @@ fn the_report_says_what_the_rounds_say() {
         "{text}"
     );
     assert!(
-        text.contains("| 4 | 270 | 1,007 | 1,507 |"),
+        text.contains("| 4 | 270 | 1,007 (1,005 to 1,009) | 1,507 (1,505 to 1,509) |"),
         "the source's beside ours: {text}"
     );
     let page = std::fs::read_to_string(scratch.path().join("report.html")).unwrap();

@@ -66,10 +66,6 @@ fn declare(extent: Extent) -> Experiment {
         Measure::new(BYTES, "KB/s"),
     ];
     measures.extend(SHARES.map(|name| Measure::new(name, "%")));
-    let of_the_core = ["usr", "sys", "softirq"].map(|share| {
-        let title = format!("The server's core: {share} (000, figure 6.6)");
-        Picture::new(&title, RATE, share).log_x()
-    });
     Experiment {
         name: ENTRY.name.into(),
         title: "Rising rates of connections, by file".into(),
@@ -91,32 +87,36 @@ fn declare(extent: Extent) -> Experiment {
         ],
         subjects: STACKS.map(String::from).to_vec(),
         measures,
-        pictures: vec![
-            Picture::new("Replies a second (000, figure 6.3)", RATE, REPLIES)
-                .log_x()
-                .log_y(),
-            Picture::new("Requests a second (000, figure 6.3)", RATE, SENT)
-                .log_x()
-                .log_y(),
-            Picture::new("Connections made (000, tables A.1 to A.3)", RATE, MADE)
-                .log_x()
-                .log_y(),
-            Picture::new("Response time (000, figure 6.5)", RATE, TIME)
-                .log_x()
-                .log_y(),
-            Picture::new("Errors (000, figure 6.4)", RATE, ERRORS).log_x(),
-            Picture::new("Bytes on the wire (000, figure 6.7)", RATE, BYTES)
-                .log_x()
-                .log_y(),
-        ]
-        .into_iter()
-        .chain(of_the_core)
-        .collect(),
+        pictures: FILES.iter().flat_map(|(file, ..)| pictures(file)).collect(),
         findings: findings(),
         left_out: Vec::new(),
         model: None,
         claims: Vec::new(),
     }
+}
+
+/// What is drawn of a file.
+fn pictures(file: &str) -> Vec<Picture> {
+    let over = |what: &str, place: &str, measure: &str| {
+        let title = format!("{what}, {file} (000, {place})");
+        Picture::new(title, RATE, measure).at(FILE, file).log_x()
+    };
+    let of_the_core = |share: &str| {
+        let what = format!("The server's core, {share}");
+        over(&what, "figure 6.6", share)
+    };
+    let tables = "tables A.1 to A.3";
+    vec![
+        over("Replies a second", "figure 6.3", REPLIES).log_y(),
+        over("Requests a second", "figure 6.3", SENT).log_y(),
+        over("Connections made", tables, MADE).log_y(),
+        over("Response time", "figure 6.5", TIME).log_y(),
+        over("Errors", "figure 6.4", ERRORS),
+        over("Bytes on the wire", "figure 6.7", BYTES).log_y(),
+        of_the_core("usr"),
+        of_the_core("sys"),
+        of_the_core("softirq"),
+    ]
 }
 
 /// Shares of the server's core (000, figure 6.6).
@@ -265,7 +265,7 @@ fn findings() -> Vec<Finding> {
                 axis: RATE.into(),
                 measure: (*measure).into(),
                 points: SOURCES.into_iter().zip(*column).collect(),
-                at: Vec::new(),
+                at: vec![(FILE.into(), (*file).into())],
                 citation: Citation {
                     document: "000".into(),
                     place: (*place).into(),
@@ -274,4 +274,33 @@ fn findings() -> Vec<Finding> {
         }
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Extent, FILE, FILES, declare};
+
+    /// Each of the source's tables is of one file, and so is each picture.
+    #[test]
+    fn figures_and_pictures_are_of_one_file() {
+        for extent in [Extent::Full, Extent::Quick] {
+            let declared = declare(extent);
+            assert_eq!(declared.mistakes(), [""; 0]);
+            for (file, ..) in FILES {
+                let own = (FILE.to_owned(), file.to_owned());
+                let tables: Vec<&str> = declared
+                    .findings
+                    .iter()
+                    .filter(|finding| finding.at == [own.clone()])
+                    .map(|finding| finding.citation.place.as_str())
+                    .collect();
+                assert_eq!(tables.len(), 6, "{file}");
+                assert!(tables.iter().all(|place| *place == tables[0]), "{tables:?}");
+                let pictures = declared.pictures.iter();
+                assert_eq!(pictures.filter(|it| it.at == [own.clone()]).count(), 9);
+            }
+            assert_eq!(declared.findings.len(), 6 * FILES.len());
+            assert_eq!(declared.pictures.len(), 9 * FILES.len());
+        }
+    }
 }

@@ -6,6 +6,7 @@ use super::directory::{Directory, Record};
 use super::order::{Cell, cells};
 use super::rules::End;
 use crate::statistics::{estimate, median};
+use crate::table::figure;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,6 +79,12 @@ impl Interval {
             let percent = (100.0 * coverage).round();
             format!("{low:.digits$} to {high:.digits$} ({percent} %)")
         })
+    }
+
+    /// The median, and from where to where, as tables have it.
+    pub fn told(&self) -> String {
+        let [median, low, high] = [self.median, self.low, self.high].map(|it| figure(Some(it)));
+        format!("{median} ({low} to {high})")
     }
 
     /// As JSON; the ends of one value are not known.
@@ -228,20 +235,9 @@ fn verdicts(
     let (Some(above), below) = (subject(&claim.subject), claim.below().map(subject)) else {
         return Vec::new();
     };
-    let is_meant = |levels: &[usize]| {
-        let axes = experiment.axes.iter().zip(levels);
-        axes.into_iter().all(|(axis, &level)| {
-            let mut named = claim.at.iter().filter(|(name, _)| *name == axis.name);
-            let name = axis.levels.get(level).map(|level| &level.name);
-            named
-                .clone()
-                .next()
-                .is_none_or(|_| named.any(|(_, wanted)| Some(wanted) == name))
-        })
-    };
     super::order::points(experiment)
         .into_iter()
-        .filter(|levels| is_meant(levels))
+        .filter(|levels| claim.is_at(experiment, levels))
         .filter_map(|levels| {
             let cell = |subject| Cell {
                 levels: levels.clone(),

@@ -264,6 +264,18 @@ pub struct Finding {
     pub citation: Citation,
 }
 
+impl Finding {
+    /// Whether what was measured at these levels, one of each axis, is what it is of.
+    pub fn is_at(&self, experiment: &Experiment, levels: &[usize]) -> bool {
+        experiment.are_among(levels, &self.at)
+    }
+
+    /// Whether it says of which level of this axis it is.
+    pub fn says(&self, axis: &str) -> bool {
+        self.at.iter().any(|(known, _)| known == axis)
+    }
+}
+
 /// A statement about the ratio of two subjects, or about the figure of one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
@@ -286,6 +298,11 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Whether it is about what is measured at these levels, one of each axis.
+    pub fn is_at(&self, experiment: &Experiment, levels: &[usize]) -> bool {
+        experiment.are_among(levels, &self.at)
+    }
+
     /// The subject below the line, if it is about a ratio.
     pub fn below(&self) -> Option<&String> {
         Some(&self.to).filter(|to| !to.is_empty())
@@ -355,6 +372,17 @@ impl Experiment {
     /// The measure called `name`.
     pub fn measure(&self, name: &str) -> Option<&Measure> {
         self.measures.iter().find(|measure| measure.name == name)
+    }
+
+    /// Whether levels, one of each axis, are among those that are named, of each axis of which any is.
+    pub(super) fn are_among(&self, levels: &[usize], named: &[(String, String)]) -> bool {
+        let mut axes = self.axes.iter().zip(levels);
+        axes.all(|(axis, &level)| {
+            let mut of_axis = named.iter().filter(|(name, _)| *name == axis.name);
+            let is_named = of_axis.clone().next().is_some();
+            let name = axis.levels.get(level).map(|level| &level.name);
+            !is_named || of_axis.any(|(_, wanted)| Some(wanted) == name)
+        })
     }
 
     /// What a combination with these values is judged by: the first measure that it has, with its value. A stream has

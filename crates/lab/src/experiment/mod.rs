@@ -19,6 +19,7 @@
 //! | `picture` | plots |
 //! | `by_core` | what each core did |
 //! | `by_program` | what programs used, and what the engine says of itself |
+//! | `of_source` | a source's figures beside ours, in a report |
 //! | `beside` | model and measurement in a report |
 //! | `by_stage` | what was fitted, of one stage and of two |
 //! | `report` | the files that a run leaves |
@@ -46,6 +47,7 @@ pub mod group;
 pub mod lacks;
 pub mod left_out;
 mod marks;
+mod of_source;
 pub mod order;
 pub mod picture;
 mod plot;

@@ -3,14 +3,15 @@
 
 use super::analysis::{Analysis, Interval, Outcome, Verdict, analyse, ratio};
 use super::by_program;
-use super::declaration::{Bound, Claim, Experiment, Finding};
+use super::declaration::{Bound, Claim, Experiment};
 use super::directory::Directory;
 use super::document::{self, Part};
 use super::fitted;
 use super::left_out::LeftOut;
+use super::of_source;
 use super::order::{Cell, points};
 use super::picture;
-use crate::table::{Table, figure};
+use crate::table::Table;
 use crate::whole_file;
 use anyhow::{Context, Result};
 use itertools::Itertools;
@@ -144,16 +145,7 @@ pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
             parts.push(table);
         }
     }
-    if !experiment.findings.is_empty() {
-        parts.push(Part::Heading("The source's figures beside ours".into()));
-        for finding in &experiment.findings {
-            parts.push(Part::Text(format!(
-                "{}: {}, {}, {}",
-                finding.name, finding.measure, finding.citation.document, finding.citation.place
-            )));
-            parts.push(beside(experiment, analysis, finding));
-        }
-    }
+    parts.extend(of_source::parts(experiment, analysis));
     parts.extend(super::by_core::parts(directory));
     parts.extend(by_program::parts(directory));
     parts.push(Part::Heading("How it was measured".into()));
@@ -293,15 +285,7 @@ fn point_name(experiment: &Experiment, levels: &[usize]) -> String {
 }
 
 fn shown(value: Option<&Interval>) -> String {
-    match value {
-        None => "–".into(),
-        Some(value) => format!(
-            "{} ({} to {})",
-            figure(Some(value.median)),
-            figure(Some(value.low)),
-            figure(Some(value.high))
-        ),
-    }
+    value.map_or_else(|| "–".into(), Interval::told)
 }
 
 /// The subjects that are compared: each with the first; where claims compare others, those instead.
@@ -362,65 +346,6 @@ fn measured(directory: &Directory, analysis: &Analysis, measure: &str) -> Option
 fn value<'a>(analysis: &'a Analysis, cell: &Cell, measure: &str) -> Option<&'a Interval> {
     let found = analysis.found.iter().find(|found| found.cell == *cell)?;
     found.values.get(measure)
-}
-
-/// A source's figures, with ours at the same level of the axis where we have it.
-fn beside(experiment: &Experiment, analysis: &Analysis, finding: &Finding) -> Part {
-    let at = experiment.axes.iter().position(|a| a.name == finding.axis);
-    let ours = |x: f64, subject: usize| -> Vec<String> {
-        let here = analysis.found.iter().filter(|found| {
-            let level = at.and_then(|at| {
-                let index = *found.cell.levels.get(at)?;
-                experiment.axes[at].place(index)
-            });
-            found.cell.subject == subject && level == Some(x)
-        });
-        here.filter_map(|found| {
-            let value = found.values.get(&finding.measure)?;
-            let mut others = found.cell.levels.clone();
-            let mut axes: Vec<&str> = Vec::new();
-            for (index, axis) in experiment.axes.iter().enumerate() {
-                if Some(index) != at {
-                    axes.push(&axis.levels[others[index]].name);
-                }
-            }
-            others.clear();
-            let figure = figure(Some(value.median));
-            Some(if axes.is_empty() {
-                figure
-            } else {
-                format!("{}: {figure}", axes.join(", "))
-            })
-        })
-        .collect()
-    };
-    // Of an axis of words a source's figure has the place of one.
-    let level_name = |x: f64| {
-        let named = at.and_then(|at| {
-            let axis = &experiment.axes[at];
-            let level = (0..axis.levels.len()).find(|index| axis.place(*index) == Some(x))?;
-            Some(axis.levels[level].name.clone())
-        });
-        named.unwrap_or_else(|| x.to_string())
-    };
-    let mut head = vec![finding.axis.clone(), "source".into()];
-    head.extend(experiment.subjects.iter().cloned());
-    let rows = finding.points.iter().map(|&(x, y)| {
-        let mut row = vec![level_name(x), figure(Some(y))];
-        row.extend((0..experiment.subjects.len()).map(|subject| {
-            let ours = ours(x, subject);
-            if ours.is_empty() {
-                "–".into()
-            } else {
-                ours.join("; ")
-            }
-        }));
-        row
-    });
-    Part::Table {
-        head,
-        rows: rows.collect(),
-    }
 }
 
 fn how(directory: &Directory) -> Vec<String> {
