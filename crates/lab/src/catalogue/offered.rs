@@ -76,17 +76,22 @@ pub fn measures() -> Vec<Measure> {
     ]
 }
 
-/// Throughput and CPU over the load, by these numbers of 001's figures, at these levels of other axes.
+/// Throughput and CPU over the load, by these numbers of 001's figures, at these levels of other axes. The source's figures
+/// of CPU have host and engine apart, which had a processor each; here both are on one core, which is drawn besides.
 pub fn pictures(what: &str, figures: [&str; 2], at: &[(&str, &str)]) -> Vec<Picture> {
-    let each = [("throughput", REPLIES), ("CPU", BUSY)].into_iter();
-    each.zip(figures)
-        .map(|((name, measure), figure)| {
-            let title = format!("{what}: {name} (001, figure {figure})");
-            let picture = Picture::new(title, LOAD, measure);
-            at.iter()
-                .fold(picture, |picture, (axis, level)| picture.at(axis, level))
-        })
-        .collect()
+    let [throughput, cpu] = figures.map(|figure| format!(" (001, figure {figure})"));
+    let each = [
+        ("throughput", REPLIES, &throughput),
+        ("CPU of the server", RUN_SERVER, &cpu),
+        ("CPU of the engine", RUN_ENGINE, &cpu),
+        ("CPU of the core that both share", BUSY, &String::new()),
+    ];
+    let drawn = each.map(|(name, measure, figure)| {
+        let picture = Picture::new(format!("{what}: {name}{figure}"), LOAD, measure);
+        at.iter()
+            .fold(picture, |picture, (axis, level)| picture.at(axis, level))
+    });
+    drawn.to_vec()
 }
 
 /// A statement of 001 about the throughput of a full server, at these levels of other axes: its gains
@@ -216,4 +221,30 @@ pub fn sample(outcome: &Outcome, cost: &Cost) -> Sample {
         sample.notes.push(note);
     }
     sample
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUSY, LOAD, REPLIES, RUN_ENGINE, RUN_SERVER, measures, pictures};
+
+    /// The source's figures of CPU are of the host and of the engine, which are measured apart.
+    #[test]
+    fn host_and_engine_are_drawn_apart_where_the_source_has_them_so() {
+        let drawn = pictures("Files", ["6.9", "6.10"], &[("sends", "small")]);
+        let of = |measure: &str| {
+            let mut found = drawn.iter().filter(|picture| picture.y == measure);
+            let picture = found.next().expect(measure);
+            assert_eq!((found.count(), picture.x.as_str()), (0, LOAD), "{measure}");
+            assert_eq!(picture.at, [("sends".to_owned(), "small".to_owned())]);
+            picture.title.clone()
+        };
+        assert!(of(REPLIES).ends_with("(001, figure 6.9)"));
+        for measure in [RUN_SERVER, RUN_ENGINE] {
+            assert!(of(measure).ends_with("(001, figure 6.10)"), "{measure}");
+        }
+        assert!(!of(BUSY).contains("001"));
+        let known = measures();
+        let is_known = |name: &String| known.iter().any(|measure| measure.name == *name);
+        assert!(drawn.iter().all(|picture| is_known(&picture.y)));
+    }
 }
