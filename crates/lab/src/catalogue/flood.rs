@@ -179,18 +179,27 @@ fn declare(extent: Extent) -> Experiment {
         ],
         subjects: SUBJECTS.map(String::from).to_vec(),
         measures,
-        pictures: vec![
-            Picture::new("Clients served, of those in peace", RATE, SHARE).log_x(),
-            Picture::new("Clients served a second", RATE, SERVED).log_x().log_y(),
-            Picture::new("A client's time, median", RATE, MEDIAN).log_x().log_y(),
-            Picture::new("Clients not served", RATE, NOT_SERVED).log_x(),
-            Picture::new("What the attack sent", RATE, SENT).log_x().log_y(),
-        ],
+        pictures: names.iter().flat_map(|attack| pictures(attack)).collect(),
         findings: Vec::new(),
         left_out: Vec::new(),
         model: None,
         claims,
     }
+}
+
+/// What is drawn of an attack.
+fn pictures(attack: &str) -> Vec<Picture> {
+    let by_rate = |what: &str, measure: &str| {
+        let picture = Picture::new(format!("{what}: {attack}"), RATE, measure);
+        picture.at(ATTACK, attack).log_x()
+    };
+    vec![
+        by_rate("Clients served, of those in peace", SHARE),
+        by_rate("Clients served a second", SERVED).log_y(),
+        by_rate("A client's time, median", MEDIAN).log_y(),
+        by_rate("Clients not served", NOT_SERVED),
+        by_rate("What the attack sent", SENT).log_y(),
+    ]
 }
 
 struct Attacked {
@@ -348,7 +357,7 @@ impl Bench for Attacked {
 
 #[cfg(test)]
 mod tests {
-    use super::{ATTACK, ATTACKS, Extent, RATE, SUBJECTS, declare};
+    use super::{ATTACK, ATTACKS, Extent, Picture, RATE, SUBJECTS, declare};
 
     /// What is to hold is said where all are attacked alike, against the kernel in both ways.
     #[test]
@@ -358,6 +367,9 @@ mod tests {
             assert_eq!(declared.mistakes(), [""; 0]);
             let attacks = &declared.axis(ATTACK).unwrap().levels;
             assert_eq!(declared.claims.len(), 3 * attacks.len());
+            // Twelve lines in one picture cannot be read.
+            let of_one = |picture: &Picture| picture.at.iter().any(|(axis, _)| axis == ATTACK);
+            assert!(declared.pictures.iter().all(of_one));
             for claim in &declared.claims {
                 let level = |axis: &str| {
                     let found = claim.at.iter().find(|(known, _)| known == axis);

@@ -155,7 +155,10 @@ pub fn find(name: &str) -> Result<&'static Entry> {
 #[cfg(test)]
 mod tests {
     use super::{ALL, Extent, GROUPS, meant};
-    use crate::experiment::order;
+    use crate::experiment::Experiment;
+    use crate::experiment::declaration::Picture;
+    use crate::experiment::order::{self, Cell};
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_experiment_is_in_order() {
@@ -184,6 +187,50 @@ mod tests {
             error.contains("web") && error.contains("tcp-servers"),
             "{error}"
         );
+    }
+
+    /// Lines of our own in a picture.
+    fn lines(experiment: &Experiment, picture: &Picture) -> usize {
+        let is_here = |cell: &Cell| {
+            let mut at = picture.at.iter();
+            at.all(|(axis, level)| {
+                let index = experiment.axes.iter().position(|known| known.name == *axis);
+                let index = index.expect("it names an axis");
+                experiment.axes[index].levels[cell.levels[index]].name == *level
+            })
+        };
+        let x = experiment
+            .axes
+            .iter()
+            .position(|axis| axis.name == picture.x);
+        let is_of_it = |cell: &Cell| picture.is_of(&experiment.subjects[cell.subject]);
+        let cells = order::cells(experiment).into_iter();
+        let cells = cells.filter(is_here).filter(is_of_it);
+        let each: BTreeSet<Cell> = cells
+            .map(|mut cell| {
+                x.map(|x| cell.levels.remove(x));
+                cell
+            })
+            .collect();
+        each.len()
+    }
+
+    /// More can be told apart, by mark and dash, but not read.
+    #[test]
+    fn no_picture_has_more_lines_than_can_be_read() {
+        let mut crowded = Vec::new();
+        for entry in ALL {
+            for extent in [Extent::Full, Extent::Quick] {
+                let experiment = entry.declare(extent);
+                for picture in &experiment.pictures {
+                    let lines = lines(&experiment, picture);
+                    if lines > 8 {
+                        crowded.push(format!("{}: {}: {lines}", entry.name, picture.title));
+                    }
+                }
+            }
+        }
+        assert_eq!(crowded, Vec::<String>::new());
     }
 
     /// What docs/sources.md tells people to run can be run; and what repeats a document stands there.

@@ -114,7 +114,14 @@ fn declare(extent: Extent) -> Experiment {
             Measure::new(RATE, "1/s"),
             Measure::new(HIGH, "ms"),
         ],
-        pictures: vec![Picture::new("Requests a second by load", LOAD, RATE).log_y()],
+        pictures: classes
+            .iter()
+            .map(|class| {
+                let title = format!("Requests a second by load, class {class}");
+                let picture = Picture::new(title, LOAD, RATE);
+                picture.at(CLASS, &class.to_string())
+            })
+            .collect(),
         findings: Vec::<Finding>::new(),
         // Where none of its classes is measured a claim would be one of all.
         claims: [

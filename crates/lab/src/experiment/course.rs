@@ -29,7 +29,8 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
             wanted.is_none_or(|(_, wanted)| *wanted == level.name)
         })
     };
-    let found = analysis.found.iter().filter(is_here);
+    let is_of_it = |found: &&Found| picture.is_of(&experiment.subjects[found.cell.subject]);
+    let found = analysis.found.iter().filter(is_here).filter(is_of_it);
     let ours = found.map(|found| line(experiment, found, picture));
     // Who has none of them has no line, and no name beside it.
     let ours = ours.filter(|line| !line.points.is_empty());

@@ -172,6 +172,9 @@ pub struct Picture {
     /// not named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<(String, String)>,
+    /// Only what was measured of these subjects, by name; of all, where none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<String>,
     /// Measures, by name, that are drawn one after another, instead of one over an axis: the course of something.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<String>,
@@ -187,6 +190,7 @@ impl Picture {
             log_x: false,
             log_y: false,
             at: Vec::new(),
+            subjects: Vec::new(),
             moments: Vec::new(),
         }
     }
@@ -224,6 +228,19 @@ impl Picture {
     pub fn at(mut self, axis: &str, level: &str) -> Self {
         self.at.push((axis.into(), level.into()));
         self
+    }
+
+    /// Of these subjects alone, or of all, where none is named.
+    pub fn of(self, subjects: &[&str]) -> Self {
+        Self {
+            subjects: subjects.iter().copied().map(String::from).collect(),
+            ..self
+        }
+    }
+
+    /// Whether it has a line of this subject.
+    pub fn is_of(&self, subject: &str) -> bool {
+        self.subjects.is_empty() || self.subjects.iter().any(|known| known == subject)
     }
 }
 
@@ -411,6 +428,12 @@ impl Experiment {
         for level in self.axes.iter().flat_map(|axis| &axis.levels) {
             let is_had = self.subjects.is_empty() || level.is_had_by(&self.subjects);
             need(is_had, format!("no subject has {}", level.name));
+        }
+        for picture in &self.pictures {
+            // Some of those that it could be of may be left out of a run.
+            let is_of_any = self.subjects.iter().any(|subject| picture.is_of(subject));
+            let right = self.subjects.is_empty() || is_of_any;
+            need(right, format!("no subject of {}", picture.title));
         }
         for moment in self.pictures.iter().flat_map(|p| &p.moments) {
             let known = self.measure(moment).is_some();

@@ -49,7 +49,8 @@ fn lines(experiment: &Experiment, analysis: &Analysis, picture: &Picture) -> Vec
         let Some(x) = axis.place(index) else {
             continue;
         };
-        if !is_shown(x, value.median) || !is_here(&cell.levels) {
+        let is_of_it = picture.is_of(&experiment.subjects[cell.subject]);
+        if !is_of_it || !is_shown(x, value.median) || !is_here(&cell.levels) {
             continue;
         }
         let mut others = cell.levels.clone();

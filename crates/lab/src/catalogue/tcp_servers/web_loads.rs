@@ -10,6 +10,7 @@ use super::super::{Entry, Extent, Setup};
 use super::web_sends::{PIECES, SIZE, piece, places};
 use super::web_server::{
     ALL, Beds, EAGER, INTERPOSED, KERNEL, NGINX, PULL, PUSH, Running, SETUP, SUBJECTS, VARIANTS,
+    drawn,
 };
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
 use crate::experiment::declaration::{Axis, Bound, Claim, Picture};
@@ -127,7 +128,10 @@ fn declare(extent: Extent) -> Experiment {
     for workload in WORKLOADS.iter().filter(|it| workloads.contains(&it.name)) {
         let what = format!("Files of 16 KB, {}", workload.name);
         let at = [(WORKLOAD, workload.name)];
-        pictures.extend(offered::pictures(&what, workload.figures, &at));
+        for (title, names) in drawn(&subjects) {
+            let of = offered::pictures(&format!("{what}{title}"), workload.figures, &at);
+            pictures.extend(of.into_iter().map(|picture| picture.of(&names)));
+        }
     }
     Experiment {
         name: ENTRY.name.into(),

@@ -67,10 +67,34 @@ const MOST_FILES: usize = 2_048;
 const SEED: u64 = 8;
 /// Nothing takes longer, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
+/// Lines that are not more than can be read in one picture.
+const LEGIBLE: usize = 8;
 
 /// So many files there are of a size.
 pub fn count(size: usize) -> usize {
     (SET / size).clamp(1, MOST_FILES)
+}
+
+/// Whose lines are in one picture, and what its title says of them: nothing, where all are and can be read. Subjects have
+/// the same mark in both.
+pub fn drawn(subjects: &[String]) -> Vec<(&'static str, Vec<&'static str>)> {
+    if subjects.len() <= LEGIBLE {
+        return vec![("", Vec::new())];
+    }
+    let sends = vec![
+        NGINX,
+        INTERPOSED,
+        KERNEL,
+        SYNCHRONOUS.0,
+        SYNCHRONOUS_REGISTERED.0,
+        ASYNCHRONOUS.0,
+        REGISTERED.0,
+    ];
+    let others = vec![KERNEL, REGISTERED.0, PULL, PUSH, EAGER, SETUP, ALL];
+    vec![
+        (", ways to send", sends),
+        (", ways to receive and accept", others),
+    ]
 }
 
 /// Both stacks with nginx on them, and both without a server, as far as they are asked for.
@@ -298,7 +322,7 @@ end
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, EAGER, PULL, REGISTERED, SETUP, SUBJECTS, count};
+    use super::{ALL, EAGER, LEGIBLE, PULL, REGISTERED, SETUP, SUBJECTS, count, drawn};
 
     #[test]
     fn all_together_is_what_the_others_are() {
@@ -320,5 +344,19 @@ mod tests {
             [64, 4_096, 16_384, 65_536].map(count),
             [2_048, 2_048, 512, 128]
         );
+    }
+
+    #[test]
+    fn every_subject_is_in_a_picture_that_can_be_read() {
+        let all = SUBJECTS.map(|(name, _)| name.to_owned());
+        let drawn = drawn(&all);
+        for name in &all {
+            let is_there = drawn
+                .iter()
+                .any(|(_, names)| names.contains(&name.as_str()));
+            assert!(is_there, "{name}");
+        }
+        assert!(drawn.iter().all(|(_, names)| names.len() <= LEGIBLE));
+        assert_eq!(super::drawn(&all[..LEGIBLE]), [("", Vec::new())]);
     }
 }

@@ -8,7 +8,9 @@ use super::super::web::{
 };
 use super::super::wrk;
 use super::super::{Entry, Extent, Setup};
-use super::web_server::{ALL, Beds, EAGER, KERNEL, PULL, SETUP, SUBJECTS, VARIANTS};
+use super::web_server::{
+    ALL, Beds, EAGER, KERNEL, PULL, SETUP, SUBJECTS, VARIANTS, drawn,
+};
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -136,18 +138,26 @@ fn declare(extent: Extent) -> Experiment {
         .flat_map(|claim| [claim.subject.clone(), claim.to.clone()])
         .collect();
     let is_meant = |name: &String| !quick || said.contains(name);
+    let subjects: Vec<String> = SUBJECTS
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .filter(is_meant)
+        .collect();
     let mut pictures = Vec::new();
     for connection in connections {
-        let picture = |title: &str, measure: &str| {
-            let picture = Picture::new(format!("{title}, {connection}"), SIZE, measure);
-            picture.log_x().log_y().at(CONNECTION, connection)
-        };
-        pictures.extend([
-            picture("Requests a second", THROUGHPUT),
-            picture("CPU of the server, a request", SERVER_CPU),
-            picture("CPU of the engine, a request", ENGINE_CPU),
-            picture("Latency at a fixed rate", MEDIAN),
-        ]);
+        for (ways, names) in drawn(&subjects) {
+            let picture = |title: &str, measure: &str| {
+                let title = format!("{title}, {connection}{ways}");
+                let picture = Picture::new(title, SIZE, measure).log_x().log_y();
+                picture.at(CONNECTION, connection).of(&names)
+            };
+            pictures.extend([
+                picture("Requests a second", THROUGHPUT),
+                picture("CPU of the server, a request", SERVER_CPU),
+                picture("CPU of the engine, a request", ENGINE_CPU),
+                picture("Latency at a fixed rate", MEDIAN),
+            ]);
+        }
     }
     let mut measures = vec![Measure::new(THROUGHPUT, "req/s")];
     measures.extend([SERVER_CPU, ENGINE_CPU, MACHINE_CPU].map(|name| Measure::new(name, "µs")));
@@ -171,11 +181,7 @@ fn declare(extent: Extent) -> Experiment {
             Axis::of_numbers(SIZE, "B", &sizes),
             Axis::of_words(CONNECTION, connections),
         ],
-        subjects: SUBJECTS
-            .iter()
-            .map(|(name, _)| (*name).to_owned())
-            .filter(is_meant)
-            .collect(),
+        subjects,
         measures,
         pictures,
         findings: Vec::new(),
