@@ -3,7 +3,7 @@
 
 use super::each::Each;
 use super::{Entry, Extent, Setup};
-use crate::experiment::declaration::{Axis, Measure, Picture};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::faults::Wire;
 use crate::goodput::{Fetch, Sender, Subject, once};
@@ -66,10 +66,31 @@ fn declare(extent: Extent) -> Experiment {
         measures: vec![Measure::new(SHARE, "%"), Measure::new(FILLED, "%")],
         pictures: pictures.collect(),
         findings: Vec::new(),
-        claims: Vec::new(),
+        claims: claims(),
         left_out: Vec::new(),
         model: None,
     }
+}
+
+/// A connection that shares by the same algorithm has half, give or take a tenth of the wire. What BBR takes beside CUBIC
+/// is known to be something else.
+fn claims() -> Vec<Claim> {
+    let of = |sender: Sender| {
+        [Bound::AtLeast(40.0), Bound::AtMost(60.0)].map(|ratio| Claim {
+            says: format!(
+                "{} shares the wire by halves, give or take a tenth",
+                sender.name
+            ),
+            citation: Citation::goal(),
+            measure: SHARE.into(),
+            subject: sender.name.into(),
+            to: String::new(),
+            at: Vec::new(),
+            ratio,
+        })
+    };
+    let both = [Sender::KERNEL_CUBIC, Sender::ENGINE_CUBIC];
+    both.into_iter().flat_map(of).collect()
 }
 
 struct Fairness(Each<Subject>);

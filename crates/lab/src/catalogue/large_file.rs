@@ -6,7 +6,7 @@ use super::each::Each;
 use super::httperf::{self, Asked};
 use super::rates::{SHARES, with_shares};
 use super::{Entry, Extent, Setup};
-use crate::experiment::declaration::{Axis, Citation, Finding, Measure, Picture};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::left_out::LeftOut;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::PORT;
@@ -139,10 +139,74 @@ fn declare(extent: Extent) -> Experiment {
                 [24.7, 55.2, 56.7, 57.4, 56.8, 54.0, 55.7, 56.4, 60.7, 58.1],
             ),
         ],
+        claims: claims(!left_out.is_empty()),
         left_out,
         model: None,
-        claims: Vec::new(),
     }
+}
+
+/// What is to hold when most is asked for; of the reference, unless it is left out.
+fn claims(is_without_reference: bool) -> Vec<Claim> {
+    let [kernel, engine] = STACKS;
+    let most = RATES[RATES.len() - 1].to_string();
+    let there = |place: &str| Citation {
+        document: "000".into(),
+        place: place.into(),
+    };
+    let claim = |says: &str, citation, measure: &str, subject: &str, to: &str, ratio| Claim {
+        says: says.into(),
+        citation,
+        measure: measure.into(),
+        subject: subject.into(),
+        to: to.into(),
+        at: vec![(RATE.into(), most.clone())],
+        ratio,
+    };
+    let mut claims = vec![
+        claim(
+            "The core of the server is used up",
+            there("table A.4"),
+            BUSY,
+            kernel,
+            "",
+            Bound::AtLeast(98.0),
+        ),
+        claim(
+            "Half of it and more is softirq, the receiving half of the network stack",
+            there("figure 6.9 and table A.4"),
+            "softirq",
+            kernel,
+            "",
+            Bound::AtLeast(50.0),
+        ),
+        claim(
+            "Programs have next to nothing of it",
+            there("figure 6.9 and table A.4"),
+            "usr",
+            kernel,
+            "",
+            Bound::AtMost(3.0),
+        ),
+        claim(
+            "The engine carries no less than the kernel",
+            Citation::goal(),
+            THROUGHPUT,
+            engine,
+            kernel,
+            Bound::AtLeast(1.0),
+        ),
+    ];
+    if !is_without_reference {
+        claims.push(claim(
+            "The client is not the limit: a server of another make gets as much through it",
+            there("figure 6.10 and table A.5"),
+            THROUGHPUT,
+            REFERENCE,
+            kernel,
+            Bound::AtLeast(1.0),
+        ));
+    }
+    claims
 }
 
 /// Those of the stacks, and that of the reference once it is measured: whoever measures the others needs no Apache
@@ -204,5 +268,21 @@ impl Bench for LargeFile {
             sample.notes.push(note);
         }
         Ok(with_shares(sample, &cost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{REFERENCE, claims};
+
+    /// Of a reference that is not installed nothing is claimed.
+    #[test]
+    fn the_reference_is_claimed_where_it_is_there() {
+        let of_it = |is_without| {
+            let claims = claims(is_without);
+            let of = claims.iter().filter(|claim| claim.subject == REFERENCE);
+            (of.count(), claims.len())
+        };
+        assert_eq!((of_it(false), of_it(true)), ((1, 5), (0, 4)));
     }
 }

@@ -189,6 +189,18 @@ mod tests {
         );
     }
 
+    /// Whoever repeats a document says what is to hold of it, in a first impression, too.
+    #[test]
+    fn whatever_has_a_source_has_something_that_is_to_hold() {
+        let of_a_source = ALL.iter().filter(|entry| !entry.source.is_empty());
+        for entry in of_a_source {
+            for extent in [Extent::Full, Extent::Quick] {
+                let claims = entry.declare(extent).claims;
+                assert!(!claims.is_empty(), "{}, {extent:?}", entry.name);
+            }
+        }
+    }
+
     /// Lines of our own in a picture.
     fn lines(experiment: &Experiment, picture: &Picture) -> usize {
         let is_here = |cell: &Cell| {

@@ -6,7 +6,7 @@ use super::each::Each;
 use super::httperf::{self, Asked};
 use super::prime::prime;
 use super::{Entry, Extent, Setup};
-use crate::experiment::declaration::{Axis, Citation, Finding, Measure, Picture};
+use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::PORT;
 use crate::world::Side;
@@ -49,12 +49,18 @@ const SOURCES: [f64; 11] = [
     20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 110.0, 120.0,
 ];
 /// Those at which a machine of today has something to do.
-const TODAYS: [u32; 7] = [500, 1_000, 2_000, 4_000, 6_000, 8_000, 12_000];
+const TODAYS: [u32; 7] = [500, 1_000, SOME, 4_000, 6_000, FULL, MOST];
+/// Of these one at which its core has time left, one that fills it, and one that is too much.
+const SOME: u32 = 2_000;
+const FULL: u32 = 8_000;
+const MOST: u32 = 12_000;
+/// Milliseconds that a response took at least in the source's tables.
+const QUICKEST: f64 = 5.2;
 
 fn declare(extent: Extent) -> Experiment {
     let rates: Vec<f64> = match extent {
         Extent::Full => SOURCES.into_iter().chain(TODAYS.map(prime)).collect(),
-        Extent::Quick => vec![100.0, prime(8_000)],
+        Extent::Quick => vec![100.0, prime(FULL)],
     };
     let mut measures = vec![
         Measure::new(REPLIES, "1/s"),
@@ -91,8 +97,98 @@ fn declare(extent: Extent) -> Experiment {
         findings: findings(),
         left_out: Vec::new(),
         model: None,
-        claims: Vec::new(),
+        claims: claims(&rates),
     }
+}
+
+/// What is to hold at the rates that are measured: what was too much for the source's server is not for one of today, and
+/// a server that is full does as the source's did.
+fn claims(rates: &[f64]) -> Vec<Claim> {
+    let [kernel, engine] = STACKS;
+    let there = |place: &str| Citation {
+        document: "000".into(),
+        place: place.into(),
+    };
+    // Of rates that are not measured nothing is claimed.
+    let among = |wanted: &[f64]| -> Vec<(String, String)> {
+        let found = rates.iter().filter(|rate| wanted.contains(rate));
+        found.map(|rate| (RATE.into(), rate.to_string())).collect()
+    };
+    let (theirs, full) = (among(&SOURCES), among(&[prime(FULL)]));
+    let (some, most) = (among(&[prime(SOME)]), among(&[prime(MOST)]));
+    let claim =
+        |says: &str, citation, measure: &str, subject: &str, to: &str, at: &[_], ratio| Claim {
+            says: says.into(),
+            citation,
+            measure: measure.into(),
+            subject: subject.into(),
+            to: to.into(),
+            at: at.to_vec(),
+            ratio,
+        };
+    let mut claims = Vec::new();
+    for subject in STACKS {
+        claims.extend([
+            claim(
+                "At the source's rates, where up to 26 % failed, one request in a hundred fails at most",
+                Citation::goal(),
+                ERRORS,
+                subject,
+                "",
+                &theirs,
+                Bound::AtMost(1.0),
+            ),
+            claim(
+                "At the source's rates a response takes no longer than the quickest there",
+                Citation::goal(),
+                TIME,
+                subject,
+                "",
+                &theirs,
+                Bound::AtMost(QUICKEST),
+            ),
+        ]);
+    }
+    claims.extend([
+        claim(
+            "When it is full requests fail",
+            there("figure 6.4"),
+            ERRORS,
+            kernel,
+            "",
+            &most,
+            Bound::AtLeast(1.0),
+        ),
+        claim(
+            "When it is full a response takes 0.4 s and longer",
+            there("figure 6.5"),
+            TIME,
+            kernel,
+            "",
+            &most,
+            Bound::AtLeast(380.0),
+        ),
+        claim(
+            "The engine answers no fewer when it is full",
+            Citation::goal(),
+            REPLIES,
+            engine,
+            kernel,
+            &full,
+            Bound::AtLeast(1.0),
+        ),
+        claim(
+            "The engine leaves as much of the server's core idle",
+            Citation::goal(),
+            "idle",
+            engine,
+            kernel,
+            &some,
+            Bound::AtLeast(1.0),
+        ),
+    ]);
+    claims.retain(|claim| !claim.at.is_empty());
+    claims
 }
 
 /// What is drawn of a file.
@@ -278,7 +374,7 @@ fn findings() -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Extent, FILE, FILES, declare};
+    use super::{Extent, FILE, FILES, QUICKEST, RATE, TABLES, TIME, declare};
 
     /// Each of the source's tables is of one file, and so is each picture.
     #[test]
@@ -302,5 +398,23 @@ mod tests {
             assert_eq!(declared.findings.len(), 6 * FILES.len());
             assert_eq!(declared.pictures.len(), 9 * FILES.len());
         }
+    }
+
+    /// Of a rate that a first impression leaves out nothing is claimed, and nothing of all rates.
+    #[test]
+    fn claims_are_of_rates_that_are_measured() {
+        let says = |extent| {
+            let claims = declare(extent).claims;
+            let of_a_rate = |at: &[(String, String)]| at.iter().all(|(axis, _)| axis == RATE);
+            assert!(
+                claims
+                    .iter()
+                    .all(|it| !it.at.is_empty() && of_a_rate(&it.at))
+            );
+            claims.len()
+        };
+        assert_eq!((says(Extent::Full), says(Extent::Quick)), (8, 5));
+        let times = TABLES.iter().flat_map(|(.., columns)| columns[3]);
+        assert_eq!(times.fold(f64::INFINITY, f64::min), QUICKEST, "{TIME}");
     }
 }
