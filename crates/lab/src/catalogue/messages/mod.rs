@@ -1,6 +1,7 @@
 //! 002: latency, throughput and CPU by the size of messages, with features of the interface switched, on the
 //! kernel and on the engine: over plain TCP, with ZeroMQ, and each feature by itself.
 
+mod claims;
 pub mod connections;
 mod direction;
 pub mod moderation;
@@ -12,7 +13,7 @@ pub mod zeromq;
 use super::bed::{Bed, Cost, SERVER_CORE, STACKS};
 use super::{Extent, Setup};
 use crate::experiment::Sample;
-use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::declaration::{Axis, Measure, Picture};
 use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
@@ -24,6 +25,8 @@ const SIZE: &str = "message";
 const ONE_WAY: &str = "one-way latency";
 const RATE: &str = "throughput";
 const CPU: &str = "CPU of the machine";
+/// Of streams, whose rate no link limits here: CPU for as much as another carried.
+const CPU_OF_GIGABIT: &str = "CPU of the machine, a gigabit";
 /// What the subject's program, and its engine, have for a message and its answer.
 const PROGRAM_CPU: &str = "CPU of the program, a message";
 const ENGINE_CPU: &str = "CPU of the engine, a message";
@@ -36,6 +39,8 @@ const SIZES: [f64; 17] = [
     16_384.0, 32_768.0, 65_536.0,
 ];
 const SMALL: &str = "64";
+/// The largest of those that fit a frame with the MTU of the source.
+const ONE_FRAME: &str = "1024";
 const LARGE: &str = "65536";
 /// What a report says of the interface.
 const ROLES: &str = "the subject's program and engine on core 0, the other end on core 1; features are those \
@@ -218,22 +223,6 @@ fn as_there(size: &str) -> Vec<(String, String)> {
     ]
 }
 
-/// A statement of the source's about the kernel with all features beside it with none.
-fn claim(says: &str, measure: &str, size: &str, ratio: Bound) -> Claim {
-    Claim {
-        says: says.into(),
-        citation: Citation {
-            document: "002".into(),
-            place: "section 5".into(),
-        },
-        measure: measure.into(),
-        subject: subject(STACKS[0], ALL),
-        to: subject(STACKS[0], OFF),
-        at: as_there(size),
-        ratio,
-    }
-}
-
 /// A stack for each subject and MTU, which is made when it is first wanted.
 struct Beds {
     setup: Setup,
@@ -290,7 +279,8 @@ fn featured(features: &str, mtu: u32) -> Result<(World, Vec<&'static str>)> {
 #[cfg(test)]
 mod tests {
     use super::direction::{DIRECTION, DIRECTIONS};
-    use super::{Extent, FEATURES, MTU, plain, singly, subjects, zeromq};
+    use super::{Extent, FEATURES, LARGE, MTU, SIZE, SMALL, plain, singly, subjects, zeromq};
+    use crate::experiment::declaration::{Bound, Claim};
 
     /// What is said to ethtool and to the engine is the same, as far as the engine has it.
     #[test]
@@ -368,6 +358,51 @@ mod tests {
                 of_receivers += usize::from(!is_own);
             }
             assert!(of_receivers > 0, "{}", entry.name);
+        }
+    }
+
+    /// Of each of the source's experiments it is said what features bring to the kernel, by the source's numbers, and what
+    /// the engine changes, of small messages and of large ones.
+    #[test]
+    fn the_sources_numbers_and_the_engine_are_claimed() {
+        let experiments = [
+            plain::LATENCY,
+            plain::THROUGHPUT,
+            zeromq::LATENCY,
+            zeromq::THROUGHPUT,
+        ];
+        for (entry, extent) in experiments
+            .iter()
+            .flat_map(|entry| [(entry, Extent::Full), (entry, Extent::Quick)])
+        {
+            let declared = entry.declare(extent);
+            assert_eq!(declared.mistakes(), [""; 0], "{}", entry.name);
+            let says = |subject: &str, to: &str, size: &str, measure: &str| {
+                let of_size = (SIZE.to_owned(), size.to_owned());
+                let mut claims = declared.claims.iter();
+                claims.any(|claim| {
+                    (claim.subject.as_str(), claim.to.as_str()) == (subject, to)
+                        && claim.at.contains(&of_size)
+                        && claim.measure == measure
+                })
+            };
+            let first = declared.measures[0].name.as_str();
+            for size in [SMALL, LARGE] {
+                let engine = says("engine, all", "kernel, all", size, first);
+                assert!(engine, "{}, {size}", entry.name);
+            }
+            assert!(
+                says("kernel, all", "kernel, off", LARGE, first),
+                "{}",
+                entry.name
+            );
+            // The finding is one of numbers, not of a sign.
+            let mut of_large = declared.claims.iter().filter(|claim| {
+                claim.to == "kernel, off" && claim.at.iter().any(|(_, level)| level == LARGE)
+            });
+            let is_number =
+                |claim: &Claim| !matches!(claim.ratio, Bound::AtLeast(1.0) | Bound::AtMost(1.0));
+            assert!(of_large.all(is_number), "{}", entry.name);
         }
     }
 

@@ -4,7 +4,8 @@
 use super::super::bed::{Bed, SERVER_CORE, STACKS};
 use super::super::{Entry, Extent, Setup};
 use super::{
-    ALL, CPU, ENGINE_CPU, MTUS, ONE_WAY, PROGRAM_CPU, RATE, SIZE, direction, featured, plain,
+    ALL, CPU, CPU_OF_GIGABIT, ENGINE_CPU, MTUS, ONE_WAY, PROGRAM_CPU, RATE, SIZE, direction,
+    featured, plain,
 };
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -124,6 +125,7 @@ fn declare(extent: Extent) -> Experiment {
             Measure::new(ENGINE_CPU, "µs"),
             Measure::new(RATE, "Mb/s"),
             Measure::new(CPU, "%"),
+            Measure::new(CPU_OF_GIGABIT, "ms"),
         ],
         pictures,
         findings: Vec::new(),

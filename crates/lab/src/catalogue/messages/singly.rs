@@ -3,8 +3,8 @@
 use super::super::bed::STACKS;
 use super::super::{Entry, Extent};
 use super::{
-    ALL, Beds, CPU, ENGINE_CPU, FEATURES, MTU, OFF, ONE_WAY, PROGRAM_CPU, RATE, ROLES, SIZE,
-    direction, mtu_axis, mtus, plain, subject,
+    ALL, Beds, CPU, CPU_OF_GIGABIT, ENGINE_CPU, FEATURES, MTU, OFF, ONE_WAY, PROGRAM_CPU, RATE,
+    ROLES, SIZE, direction, mtu_axis, mtus, plain, subject,
 };
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -77,6 +77,7 @@ fn declare(extent: Extent) -> Experiment {
             Measure::new(ENGINE_CPU, "µs"),
             Measure::new(RATE, "Mb/s"),
             Measure::new(CPU, "%"),
+            Measure::new(CPU_OF_GIGABIT, "ms"),
         ],
         pictures,
         findings: Vec::new(),
