@@ -27,6 +27,16 @@ const WITHOUT: &str = "Apache without an engine";
 const WITH: &str = "Apache with the emulated engine";
 const ITS_MACHINE: &str = "the engine's machine there";
 
+/// By class, what a full server with the engine does of that without one: figure 4-11, by its text, over what there was
+/// without, which it does not say.
+pub const CHANGES: [(&str, f64); 5] = [
+    ("0", 0.94),
+    ("1", 0.99),
+    ("2", 1.21),
+    ("3", 1.62),
+    ("4", 1.66),
+];
+
 /// From the first class on.
 fn found(name: &str, measure: &str, place: &str, first: u32, points: &[f64]) -> Finding {
     Finding {

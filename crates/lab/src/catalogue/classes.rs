@@ -154,6 +154,21 @@ fn declare(extent: Extent) -> Experiment {
             },
         ],
     };
+    // What the source has of it in numbers, of the classes that are measured.
+    let changes = figures::CHANGES.iter().map(|(class, change)| {
+        let percent = (100.0 * (change - 1.0)).round();
+        let ratio = match *change < 1.0 {
+            true => Bound::AtMost(*change),
+            false => Bound::AtLeast(*change),
+        };
+        claim(
+            &format!("Offloading changes class {class} by {percent:+} %, or more"),
+            &[class],
+            ratio,
+        )
+    });
+    let changes: Vec<Claim> = changes.filter(|claim| !claim.at.is_empty()).collect();
+    experiment.claims.extend(changes);
     let apart = apart::claims(&experiment.claims, "by an engine on another core");
     experiment.claims.extend(apart);
     experiment
@@ -252,7 +267,8 @@ fn script(bed: &Bed, set: &[File], seed: u64) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{APART, CLASS, Extent, ITS_SHARES, SHARES, declare};
+    use super::figures::CHANGES;
+    use super::{APART, Bound, CLASS, Claim, Extent, ITS_SHARES, SHARES, declare};
     use crate::sampler::cores::Times;
 
     #[test]
@@ -273,6 +289,16 @@ mod tests {
             assert_eq!(declared.axis(CLASS).unwrap().levels.len(), classes);
             assert_eq!(declared.mistakes(), Vec::<String>::new());
             assert!(declared.claims.iter().all(|claim| !claim.at.is_empty()));
+            for (class, change) in CHANGES {
+                let at = [(CLASS.to_owned(), class.to_owned())];
+                let of_class = declared.claims.iter().filter(|it| it.at == at);
+                let is_told = |claim: &&Claim| match claim.ratio {
+                    Bound::AtLeast(bound) | Bound::AtMost(bound) => bound == change,
+                };
+                let is_measured = declared.axis(CLASS).unwrap().place_of(class).is_some();
+                let each = if is_measured { 2 } else { 0 };
+                assert_eq!(of_class.filter(is_told).count(), each, "{class}");
+            }
             let apart = declared.claims.iter().filter(|it| it.subject == APART);
             assert_eq!(apart.count() * 2, declared.claims.len());
         }
