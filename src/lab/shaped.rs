@@ -244,10 +244,11 @@ fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Res
             group.write(path)?;
         }
         match error {
-            // Of all there are, one that cannot be run does not take the others with it.
+            // Of all there are, one that cannot be run does not take the others with it. What is not installed is left
+            // out, and no failure.
             Some(error) if all => {
                 println!("{}: {error:#}\n", entry.name);
-                are_good = false;
+                are_good &= entry.missing().is_some();
             }
             Some(error) => return Err(error),
             None => {}
