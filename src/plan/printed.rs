@@ -1,8 +1,6 @@
 //! Tables of the source (document 003) that more than the reprint asks for.
 
-/// Table 4-1: saturation points, requests a second.
-pub const SATURATION: [(u32, f64, f64); 3] =
-    [(2, 300.0, 350.0), (3, 100.0, 300.0), (4, 12.0, 40.0)];
+pub use lab::catalogue::SATURATION;
 
 /// Table 4-4: goodput at saturation, megabytes a second.
 pub const GOODPUT: [(u32, f64, f64); 5] = [

@@ -4,26 +4,13 @@
 use super::input::Server;
 use super::printed::{GOODPUT, SATURATION};
 use anyhow::{Context, Result};
+use lab::catalogue::AGREEMENT;
 use lab::table::Table;
 use queueing::Distribution;
 use queueing::fit::agreement::exact_survival;
 use queueing::offload::{Class, System, source};
 use std::fmt::Write;
 use std::path::Path;
-
-/// Table 4-2: the distance of the Kolmogorov–Smirnov test and the p that was printed beside it.
-const AGREEMENT: [(&str, f64, f64); 10] = [
-    ("Non-TOE, class 0", 0.1429, 0.9996),
-    ("Non-TOE, class 1", 0.1616, 0.9996),
-    ("Non-TOE, class 2", 0.1667, 0.9985),
-    ("Non-TOE, class 3", 0.2143, 0.9205),
-    ("Non-TOE, class 4", 0.2500, 0.8690),
-    ("TOE, class 0", 0.1818, 0.9934),
-    ("TOE, class 1", 0.1818, 0.9970),
-    ("TOE, class 2", 0.1667, 0.9985),
-    ("TOE, class 3", 0.2308, 0.8978),
-    ("TOE, class 4", 0.2727, 0.8326),
-];
 
 /// Table 4-3: connection set-up, milliseconds.
 const SET_UP: [(u32, f64, f64); 5] = [
@@ -153,7 +140,9 @@ fn table_4_2(text: &mut String) {
     let mut table = Table::new(["data", "D", "p printed", "points each", "exact p", ""]);
     table.left(0);
     table.left(5);
-    for (name, distance, printed) in AGREEMENT {
+    for row in AGREEMENT {
+        let (distance, printed) = (row.distance, row.p);
+        let with = if row.with_engine { "TOE" } else { "Non-TOE" };
         let (n, p, off) = points_that_fit(distance, printed);
         let remark = if off > PRINTED {
             "D is no multiple of 1/n"
@@ -163,7 +152,7 @@ fn table_4_2(text: &mut String) {
             "follows"
         };
         table.row([
-            name.to_string(),
+            format!("{with}, class {}", row.class),
             format!("{distance:.4}"),
             format!("{printed:.4}"),
             n.to_string(),

@@ -43,6 +43,7 @@ mod web;
 mod workers;
 mod wrk;
 
+pub use class_figures::{AGREEMENT, Agreement, SATURATION};
 pub use entry::{Entry, Extent, Setup};
 pub(crate) use prime::prime;
 

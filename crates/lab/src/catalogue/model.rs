@@ -4,11 +4,12 @@
 
 use super::apart::{self, APART, SUBJECTS};
 use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
+use super::class_figures::{AGREEMENT, Agreement, SATURATION};
 use super::classes::{self, FILES, LARGEST, SEED};
 use super::each::Each;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{
-    Axis, Bound, Citation, Claim, Finding, Measure, Model, Picture, Second,
+    Axis, Bound, Citation, Claim, Finding, Measure, Model, Picture, Second, There,
 };
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::load::{Asked, Load};
@@ -99,7 +100,9 @@ fn declare(extent: Extent) -> Experiment {
              files of SURGE's sizes in each class (class 4 up to {LARGEST} bytes), asked for by Zipf's \
              law; loads in percent of what the slowest of all carries. Times from when a request \
              was due. The engine's busy share is its run time on a core, as far as it was not looking for work. The \
-             source: WebStone with exponential pauses, Apache."
+             source: WebStone with exponential pauses, Apache. Its figures 4-1 to 4-7 have no numbers in its text, so none of \
+             its points can be drawn beside ours; its table 4-2 stands beside our tests, and of table 4-1 where it was \
+             saturated."
         ),
         roles: apart::roles(cores),
         axes: vec![
@@ -170,11 +173,43 @@ fn declare(extent: Extent) -> Experiment {
                 utilisation: ENGINE.into(),
                 shares,
             }),
+            there: there(),
         }),
     };
     let apart = apart::claims(&experiment.claims, "which has another core");
     experiment.claims.extend(apart);
     experiment
+}
+
+/// Table 4-2, and of table 4-1 where each was saturated. The source's engine had a machine of its own: of ours one apart
+/// is like it, and one that shares a core as far as it goes.
+fn there() -> Vec<There> {
+    let saturation = |class: u32, with_engine: bool| {
+        let mut rows = SATURATION.iter();
+        let (_, without, with) = rows.find(|(known, ..)| *known == class)?;
+        Some(if with_engine { *with } else { *without })
+    };
+    let row = |agreement: &Agreement| {
+        let subjects: &[&str] = match agreement.with_engine {
+            true => &[STACKS[1], APART],
+            false => &STACKS[..1],
+        };
+        let Agreement {
+            with_engine,
+            class,
+            distance,
+            p,
+        } = *agreement;
+        let each = subjects.iter().map(move |subject| There {
+            subject: (*subject).into(),
+            at: vec![(CLASS.into(), class.to_string())],
+            distance,
+            p,
+            saturation: saturation(class, with_engine),
+        });
+        each.collect::<Vec<There>>()
+    };
+    AGREEMENT.iter().flat_map(row).collect()
 }
 
 struct Loads {
@@ -324,7 +359,23 @@ fn asked(set: &[File], rate: f64, at: &At<'_>) -> Result<Asked> {
 
 #[cfg(test)]
 mod tests {
-    use super::Carried;
+    use super::{APART, Carried, Extent, STACKS, declare};
+
+    /// What the source has of its models stands beside ours of each class, with an engine and without.
+    #[test]
+    fn the_sources_test_is_beside_ours() {
+        let model = declare(Extent::Full).model.unwrap();
+        let of = |subject: &str, class: &str| {
+            let mut there = model.there.iter();
+            let found = there.find(|it| it.subject == subject && it.at[0].1 == class);
+            found.map(|it| (it.distance, it.p, it.saturation))
+        };
+        assert_eq!(of(STACKS[0], "1"), Some((0.1616, 0.9996, None)));
+        for engine in [STACKS[1], APART] {
+            assert_eq!(of(engine, "4"), Some((0.2727, 0.8326, Some(40.0))));
+        }
+        assert_eq!(model.there.len(), 15);
+    }
 
     #[test]
     fn what_loads_are_parts_of_is_the_same_when_a_run_goes_on() {

@@ -131,6 +131,17 @@ pub enum Outcome {
     Undecided,
 }
 
+impl Outcome {
+    /// What a report calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "does not hold",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
 /// A claim at one point.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {

@@ -55,6 +55,34 @@ pub fn words(experiment: &Experiment, curves: &[Curve]) -> String {
     text
 }
 
+/// Whether it says what is to hold, a row for the busy share of each curve and one for the time of a request, as those of
+/// claims are.
+pub fn claimed(experiment: &Experiment, curves: &[Curve]) -> Vec<Vec<String>> {
+    let Some(model) = &experiment.model else {
+        return Vec::new();
+    };
+    let each = curves.iter().flat_map(|curve| {
+        let measures = [&model.utilisation, &model.delay];
+        let within = [UTILISATION_WITHIN, DELAY_WITHIN];
+        let what = measures.into_iter().zip(within);
+        let came = curve.held().into_iter().zip(curve.outcomes());
+        what.zip(came)
+            .map(|((measure, within), ((holding, all), outcome))| {
+                let within = within * 100.0;
+                vec![
+                    "The model says what happens at loads that it has not seen (goal, of this project)".into(),
+                    curve.others.join(", "),
+                    format!("{}, {measure}", curve.subject),
+                    format!("{holding} of {all}"),
+                    format!("all within {within:.0} %, or the run's interval"),
+                    outcome.word().into(),
+                ]
+            })
+            .collect::<Vec<_>>()
+    });
+    each.collect()
+}
+
 /// Curves that there could be.
 fn expected(experiment: &Experiment) -> usize {
     let Some(model) = &experiment.model else {

@@ -8,15 +8,24 @@ use queueing::fit::two_stages::TwoStages;
 /// times at both stages.
 pub fn parts(curves: &[Curve]) -> Vec<Part> {
     let mut parts = Vec::new();
-    let one: Vec<Vec<String>> = curves.iter().filter_map(one_stage).collect();
+    let one = curves.iter().filter_map(|curve| {
+        let mut row = one_stage(curve)?;
+        row.extend(there(curve, curves));
+        Some(row)
+    });
+    let one: Vec<Vec<String>> = one.collect();
     if !one.is_empty() {
-        parts.push(table(&ONE, one));
+        parts.push(table(&head(&ONE, curves), one));
     }
     let two: Vec<(&Curve, &TwoStages)> = curves.iter().filter_map(of_two).collect();
     if !two.is_empty() {
-        let rows = two.iter().map(|(curve, fit)| two_stages(curve, fit));
+        let rows = two.iter().map(|(curve, fit)| {
+            let mut row = two_stages(curve, fit);
+            row.extend(there(curve, curves));
+            row
+        });
         parts.push(Part::Text(TWO_MEAN.into()));
-        parts.push(table(&TWO, rows.collect()));
+        parts.push(table(&head(&TWO, curves), rows.collect()));
         let at_each = |(curve, fit): &(&Curve, &TwoStages)| -> Vec<Vec<String>> {
             let points = curve.points.iter();
             points.map(|point| times(curve, fit, point)).collect()
@@ -53,6 +62,39 @@ const TWO: [&str; 12] = [
     "its p",
     "p of delays half as long again",
 ];
+
+/// What a source has of its own models, behind that.
+const THERE: [&str; 3] = [
+    "there: saturated at, 1/s",
+    "there: K–S distance",
+    "there: its p",
+];
+
+/// Whether the source has anything of any of them.
+fn is_there(curves: &[Curve]) -> bool {
+    curves.iter().any(|curve| curve.there.is_some())
+}
+
+fn head(own: &[&'static str], curves: &[Curve]) -> Vec<&'static str> {
+    let there = if is_there(curves) { &THERE[..] } else { &[] };
+    [own, there].concat()
+}
+
+/// What stands below [`THERE`].
+fn there(curve: &Curve, curves: &[Curve]) -> Vec<String> {
+    if !is_there(curves) {
+        return Vec::new();
+    }
+    let told = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "–".into(), |value| format!("{value:.digits$}"))
+    };
+    let there = curve.there.as_ref();
+    vec![
+        told(there.and_then(|there| there.saturation), 0),
+        told(there.map(|there| there.distance), 4),
+        told(there.map(|there| there.p), 4),
+    ]
+}
 
 const TWO_MEAN: &str = "Where the engine is a stage of its own, a request is served by the server's core and then by \
     the engine's: the squared coefficients of variation (scv) of both services are fitted to the delays, with the time \

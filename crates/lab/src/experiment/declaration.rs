@@ -353,6 +353,25 @@ pub struct Model {
     /// An engine that is a stage of its own, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second: Option<Second>,
+    /// What the source has of its own models.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub there: Vec<There>,
+}
+
+/// What a source has of its model of a subject at some levels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct There {
+    /// The subject of ours that it is like, by name.
+    pub subject: String,
+    /// The levels: names of axes and of a level of each.
+    pub at: Vec<(String, String)>,
+    /// The distance by Kolmogorov and Smirnov between what was modelled and what was measured.
+    pub distance: f64,
+    /// The probability that it printed beside it.
+    pub p: f64,
+    /// Where its server was saturated, requests a second, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturation: Option<f64>,
 }
 
 fn shared() -> bool {

@@ -1,7 +1,7 @@
 //! The queueing model of an experiment, fitted at some loads and held against others.
 
-use super::analysis::{Analysis, Interval, interval};
-use super::declaration::{Experiment, Model, Second};
+use super::analysis::{Analysis, Interval, Outcome, interval};
+use super::declaration::{Experiment, Model, Second, There};
 use super::directory::{Directory, Record};
 use super::order::{Cell, points};
 pub use super::stages::{Fit, Seen, Stages};
@@ -93,6 +93,9 @@ pub struct Curve {
     /// Its probability if all of the model's delays were half as long again as they are: a test that
     /// does not tell these apart has no power here.
     pub far_off: Option<f64>,
+    /// What the source has of its own model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub there: Option<There>,
 }
 
 /// All curves of a run; none, if its experiment has no model or too little was measured.
@@ -208,6 +211,9 @@ fn curve(
         let longer: Vec<f64> = modelled.iter().map(|delay| delay * FAR_OFF).collect();
         kolmogorov_smirnov(&modelled, &longer).ok()?.exact
     });
+    let mut there = model.there.iter();
+    let there = there
+        .find(|there| there.subject == *subject && experiment.are_among(&first.levels, &there.at));
     let mut others = first.levels.clone();
     others.remove(at);
     let axes = experiment
@@ -229,6 +235,7 @@ fn curve(
         points,
         test,
         far_off,
+        there: there.cloned(),
     })
 }
 
@@ -341,6 +348,21 @@ impl Curve {
         [busy, delays.collect()].map(|all: Vec<bool>| {
             let holding = all.iter().filter(|holds| **holds);
             (holding.count(), all.len())
+        })
+    }
+
+    /// Whether it says what happens at all of these: of busy shares, and of delays. Undecided where there is none, or one
+    /// that was measured once.
+    pub fn outcomes(&self) -> [Outcome; 2] {
+        let mut unseen = self.points.iter().filter(|point| point.held);
+        let is_sure = unseen.all(|point| {
+            let once = |beside: &Beside| beside.measured.rounds < 2;
+            !point.shares().any(once) && !once(&point.delay)
+        });
+        self.held().map(|(holding, all)| match holding == all {
+            _ if all == 0 || !is_sure => Outcome::Undecided,
+            true => Outcome::Holds,
+            false => Outcome::Fails,
         })
     }
 

@@ -2,8 +2,10 @@
 //! everything that was to hold and a link to each report.
 
 use super::analysis::{Analysis, analyse};
+use super::beside;
 use super::directory::Directory;
 use super::document::{self, Part};
+use super::fitted::curves;
 use super::report::{CLAIMS, claimed, words};
 use crate::whole_file;
 use anyhow::{Context, Result};
@@ -91,7 +93,8 @@ impl Group {
         ];
         let rows: Vec<Vec<String>> = made()
             .flat_map(|(name, (analysis, run))| {
-                let rows = claimed(&run.header().experiment, analysis);
+                let curves = curves(run, analysis);
+                let rows = claimed(&run.header().experiment, analysis, &curves);
                 rows.into_iter().map(move |mut row| {
                     row.insert(1, name.clone());
                     row
@@ -110,6 +113,10 @@ impl Group {
             let title = format!("{name}: {}", experiment.title);
             parts.push(Part::Links(vec![(title, format!("{name}/report"))]));
             parts.push(Part::Text(words(experiment, analysis)));
+            let curves = curves(run, analysis);
+            if !curves.is_empty() {
+                parts.push(Part::Text(beside::words(experiment, &curves)));
+            }
         }
         let out = |name: &String| {
             let why = self.left_out.iter().find(|(known, _)| known == name);

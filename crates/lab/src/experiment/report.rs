@@ -2,11 +2,12 @@
 //! `report.html` and the plots.
 
 use super::analysis::{Analysis, Interval, Outcome, Verdict, analyse, ratio};
+use super::beside;
 use super::by_program;
 use super::declaration::{Bound, Claim, Experiment};
 use super::directory::Directory;
 use super::document::{self, Part};
-use super::fitted;
+use super::fitted::{self, Curve};
 use super::left_out::LeftOut;
 use super::of_source;
 use super::order::{Cell, points};
@@ -66,7 +67,7 @@ pub fn summary(directory: &Directory, analysis: &Analysis) -> String {
     text.push('\n');
     let curves = fitted::curves(directory, analysis);
     if !curves.is_empty() {
-        text += &super::beside::words(experiment, &curves);
+        text += &beside::words(experiment, &curves);
         text.push('\n');
     }
     // Only what some combination is judged by.
@@ -127,13 +128,15 @@ pub fn parts(directory: &Directory, analysis: &Analysis) -> Result<Vec<Part>> {
             });
         }
     }
-    parts.extend(super::beside::parts(
-        experiment,
-        &fitted::curves(directory, analysis),
-    )?);
-    if !experiment.claims.is_empty() {
+    let curves = fitted::curves(directory, analysis);
+    parts.extend(beside::parts(experiment, &curves)?);
+    let claimed = claimed(experiment, analysis, &curves);
+    if !claimed.is_empty() {
         parts.push(Part::Heading("What was to hold".into()));
-        parts.push(claims(experiment, analysis));
+        parts.push(Part::Table {
+            head: CLAIMS.map(String::from).to_vec(),
+            rows: claimed,
+        });
     }
     for (index, measure) in experiment.measures.iter().enumerate() {
         let first = index == 0;
@@ -226,18 +229,15 @@ fn sentence(says: &str, experiment: &Experiment, verdicts: &[&Verdict]) -> Strin
     }
 }
 
-fn claims(experiment: &Experiment, analysis: &Analysis) -> Part {
-    Part::Table {
-        head: CLAIMS.map(String::from).to_vec(),
-        rows: claimed(experiment, analysis),
-    }
-}
-
 /// What stands above [`claimed`].
 pub(super) const CLAIMS: [&str; 6] = ["", "at", "of", "ratio or figure", "to be", ""];
 
-/// What was to hold, and what came of it, a row each.
-pub(super) fn claimed(experiment: &Experiment, analysis: &Analysis) -> Vec<Vec<String>> {
+/// What was to hold, and what came of it, a row each: claims, and what is asked of a model, if there is one.
+pub(super) fn claimed(
+    experiment: &Experiment,
+    analysis: &Analysis,
+    curves: &[Curve],
+) -> Vec<Vec<String>> {
     let rows = analysis.verdicts.iter().map(|verdict| {
         let claim = &experiment.claims[verdict.claim];
         let unit = match (claim.below(), experiment.measure(&claim.measure)) {
@@ -257,15 +257,10 @@ pub(super) fn claimed(experiment: &Experiment, analysis: &Analysis) -> Vec<Vec<S
             format!("{}, {}", claim.compared(), claim.measure),
             shown(Some(&verdict.ratio)),
             bound,
-            match verdict.outcome {
-                Outcome::Holds => "holds",
-                Outcome::Fails => "does not hold",
-                Outcome::Undecided => "undecided",
-            }
-            .into(),
+            verdict.outcome.word().into(),
         ]
     });
-    rows.collect()
+    rows.chain(beside::claimed(experiment, curves)).collect()
 }
 
 /// The name of a combination of levels.

@@ -4,12 +4,14 @@
 use super::fake::{Fake, Fixed, header, rules, scratch};
 use lab::experiment::analysis::analyse;
 use lab::experiment::bench::{At, Sample};
-use lab::experiment::declaration::{Axis, Experiment, Measure, Model, Second};
+use lab::experiment::declaration::{Axis, Experiment, Measure, Model, Second, There};
 use lab::experiment::fitted::{Fit, Seen, Stages, curves};
+use lab::experiment::group::Group;
 use lab::experiment::lacks;
 use lab::experiment::left_out::LeftOut;
 use lab::experiment::{Directory, Runner, report};
 use queueing::fit::two_stages::{Stage, TwoStages};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// What the kernel's figures are made of.
@@ -45,6 +47,7 @@ pub fn experiment() -> Experiment {
             shared_cores: true,
             held: ["50", "110", "170"].map(String::from).to_vec(),
             second: None,
+            there: Vec::new(),
         }),
         ..super::fake::experiment()
     }
@@ -157,6 +160,65 @@ fn where_a_model_misses_it_is_said_what_it_lacks() {
     let json = std::fs::read_to_string(scratch.path().join("results.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["model"][0]["points"][1]["held"], true);
+}
+
+/// What a model is to say stands with what else is to hold, in its report and on the page of its group.
+#[test]
+fn what_a_model_says_is_among_what_was_to_hold() {
+    let scratch = scratch();
+    let mut header = header(rules());
+    header.experiment = experiment();
+    let model = header.experiment.model.as_mut().unwrap();
+    model.there = vec![There {
+        subject: "engine".into(),
+        at: Vec::new(),
+        distance: 0.1818,
+        p: 0.9934,
+        saturation: Some(350.0),
+    }];
+    let mut directory = Directory::create(&scratch.path().join("fake"), header).unwrap();
+    crate::run(
+        &mut directory,
+        &mut Fake::new(answer),
+        &mut Fixed::default(),
+    );
+    report::write(&directory).unwrap();
+    let group = Group {
+        name: "all".into(),
+        experiments: vec!["fake".into()],
+        left_out: Vec::new(),
+    };
+    let page = group.write(scratch.path()).unwrap();
+    let text = |path: &Path| std::fs::read_to_string(path.with_extension("md")).unwrap();
+    let (page, report) = (text(&page), text(&scratch.path().join("fake/report")));
+    let says = "The model says what happens at loads that it has not seen (goal, of this project)";
+    let [busy, delay] =
+        [10, 15].map(|within| format!("all within {within} %, or the run's interval"));
+    for (text, name) in [(&page, "fake | "), (&report, "")] {
+        assert!(text.contains("## What was to hold"), "{text}");
+        for row in [
+            format!("| {says} | {name} | kernel, busy | 3 of 3 | {busy} | holds |"),
+            format!("| {says} | {name} | engine, time | 3 of 3 | {delay} | holds |"),
+        ] {
+            assert!(text.contains(&row), "{row} in\n{text}");
+        }
+        let row = format!("| {says} | {name} | engine, busy | ");
+        let (_, rest) = text.split_once(&row).expect(&row);
+        let line = rest.lines().next().unwrap();
+        assert!(
+            line.ends_with(&format!("of 3 | {busy} | does not hold |")),
+            "{line}"
+        );
+        assert!(
+            text.contains("the time of a request within 15 % at 6 of 6"),
+            "{text}"
+        );
+    }
+    // The source's own test is beside ours, where it has one.
+    let head = "| p of delays half as long again | there: saturated at, 1/s | there: K–S distance | there: its p |";
+    assert!(report.contains(head), "{report}");
+    assert!(report.contains(" | 350 | 0.1818 | 0.9934 |"), "{report}");
+    assert!(report.contains(" | – | – | – |"), "{report}");
 }
 
 #[test]
