@@ -13,6 +13,8 @@ mod of_source;
 mod prepared;
 #[path = "experiment/resumed.rs"]
 mod resumed;
+#[path = "experiment/settled.rs"]
+mod settled;
 #[path = "experiment/used.rs"]
 mod used;
 

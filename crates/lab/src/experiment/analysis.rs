@@ -5,6 +5,7 @@ use super::declaration::{Bound, Claim, Experiment};
 use super::directory::{Directory, Record};
 use super::order::{Cell, cells};
 use super::rules::End;
+use super::watched::watched;
 use crate::statistics::{estimate, median};
 use crate::table::figure;
 use serde::Serialize;
@@ -100,12 +101,17 @@ impl Interval {
     /// How far it reaches from the median, as a part of the median. Infinite for a median of zero
     /// with an interval, and for a single value, of which nobody knows how far to trust it.
     pub fn reach(&self) -> f64 {
+        self.reach_beside(0.0)
+    }
+
+    /// The same as a part of a figure, where that is more than the median.
+    pub fn reach_beside(&self, figure: f64) -> f64 {
         let reach = (self.high - self.median).max(self.median - self.low);
-        match (self.rounds, reach, self.median) {
+        match (self.rounds, reach, self.median.abs().max(figure)) {
             (0 | 1, ..) => f64::INFINITY,
             (_, 0.0, _) => 0.0,
             (_, _, 0.0) => f64::INFINITY,
-            (_, reach, median) => reach / median.abs(),
+            (_, reach, whole) => reach / whole,
         }
     }
 }
@@ -359,9 +365,11 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
     }
     for measure in &experiment.measures {
         let wide = found.iter().filter(|found| {
-            let judged = experiment.judged_by(&found.values);
-            judged.is_some_and(|(by, value)| {
-                by.name == measure.name && value.rounds > 1 && value.reach() > DISAGREE
+            let watched = watched(experiment, &found.cell, &found.values);
+            let beside = watched.get(measure.name.as_str());
+            let value = found.values.get(&measure.name);
+            value.zip(beside).is_some_and(|(value, beside)| {
+                value.rounds > 1 && value.reach_beside(*beside) > DISAGREE
             })
         });
         let wide: Vec<&Cell> = wide.map(|found| &found.cell).collect();

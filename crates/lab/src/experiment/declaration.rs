@@ -22,7 +22,7 @@ pub struct Experiment {
     pub axes: Vec<Axis>,
     /// What is compared.
     pub subjects: Vec<String>,
-    /// What is measured of each. The first is the one whose interval has to be narrow.
+    /// What is measured of each. The interval of the first has to be narrow, and those of what is claimed.
     pub measures: Vec<Measure>,
     /// How it is drawn.
     pub pictures: Vec<Picture>,

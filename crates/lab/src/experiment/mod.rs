@@ -10,6 +10,7 @@
 //! | `surroundings` | the clock, and what the machine did meanwhile |
 //! | `order` | which measurements there are, and in which order |
 //! | `runner` | measures until the intervals are narrow, or the time is up, or someone interrupts |
+//! | `watched` | what has to be narrow |
 //! | `directory` | where a run keeps every measurement, so that it can go on |
 //! | `analysis` | estimates, what holds of the source's findings, what makes a run doubtful |
 //! | `stages` | the queueing models: one queue, or two in a row |
@@ -57,6 +58,7 @@ pub mod runner;
 mod stages;
 pub mod surroundings;
 pub mod used;
+mod watched;
 
 pub use bench::{At, Bench, Sample};
 pub use declaration::Experiment;

@@ -350,8 +350,9 @@ fn how(directory: &Directory) -> Vec<String> {
         format!("Workload: {}", header.experiment.workload),
         format!("Cores: {}", header.experiment.roles),
         format!(
-            "Rounds in random order from seed {}, {} to {} of them, until no interval reaches further \
-             from its median than {} %; {} s a measurement; {} measurements.",
+            "Rounds in random order from seed {}, {} to {} of them, until no interval of the first measure, or of one \
+             that something is claimed of there, reaches further from its median than {} % (or than that part of a bound \
+             that is more); {} s a measurement; {} measurements.",
             rules.seed,
             rules.least_rounds,
             rules.most_rounds,

@@ -24,7 +24,7 @@ pub struct Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// All intervals are narrow enough.
+    /// The intervals of all that has to be narrow are narrow enough: of each first measure, and of what is claimed.
     Narrow,
     /// All rounds have been made.
     Rounds,

@@ -1,14 +1,16 @@
 //! Measures round by round, in random order, until the intervals are narrow enough, or the time is
 //! up, or someone interrupts.
 
-use super::analysis::{Interval, interval};
+use super::analysis::interval;
 use super::bench::{At, Bench};
+use super::declaration::Experiment;
 use super::directory::{Directory, Record};
 use super::order::{self, Cell};
 use super::rules::{End, Rules};
 use super::surroundings::Surroundings;
+use super::watched::watched;
 use anyhow::Result;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -62,13 +64,16 @@ impl Runner<'_> {
             let wanted: Vec<Cell> = order
                 .iter()
                 .filter(|cell| !state.made.contains(&(round, (*cell).clone())))
-                .filter(|cell| round <= rules.least_rounds || !state.is_settled(cell, rules))
+                .filter(|cell| {
+                    round <= rules.least_rounds || !state.is_settled(experiment, cell, rules)
+                })
                 .cloned()
                 .collect();
             if order.iter().all(|cell| state.is_given_up(cell)) {
                 return Ok(End::Rounds);
             }
-            let is_done = |cell: &Cell| state.is_given_up(cell) || state.is_settled(cell, rules);
+            let is_done =
+                |cell: &Cell| state.is_given_up(cell) || state.is_settled(experiment, cell, rules);
             if round > rules.least_rounds && order.iter().all(is_done) {
                 return Ok(End::Narrow);
             }
@@ -142,7 +147,8 @@ impl Runner<'_> {
 /// What has been made of each combination.
 struct State {
     made: HashSet<(u32, Cell)>,
-    values: HashMap<Cell, Vec<f64>>,
+    /// By the name of the measure.
+    values: HashMap<Cell, BTreeMap<String, Vec<f64>>>,
     failures: HashMap<Cell, usize>,
 }
 
@@ -164,12 +170,15 @@ impl State {
         self.made.insert((record.round, cell.clone()));
         let experiment = &directory.header().experiment;
         let sample = record.sample.as_ref();
-        match sample.and_then(|sample| experiment.judged_by(&sample.values)) {
-            Some((_, value)) => {
-                self.values.entry(cell.clone()).or_default().push(*value);
-                self.failures.remove(&cell);
-            }
-            None => *self.failures.entry(cell).or_default() += 1,
+        let sample = sample.filter(|sample| experiment.judged_by(&sample.values).is_some());
+        let Some(sample) = sample else {
+            *self.failures.entry(cell).or_default() += 1;
+            return;
+        };
+        self.failures.remove(&cell);
+        let known = self.values.entry(cell).or_default();
+        for (measure, value) in &sample.values {
+            known.entry(measure.clone()).or_default().push(*value);
         }
     }
 
@@ -179,10 +188,20 @@ impl State {
             .is_some_and(|count| *count >= FAILURES)
     }
 
-    /// Whether its interval is narrow enough.
-    fn is_settled(&self, cell: &Cell, rules: Rules) -> bool {
-        let values = self.values.get(cell).map_or(&[][..], Vec::as_slice);
-        values.len() >= rules.least_rounds as usize
-            && interval(values).is_some_and(|found: Interval| found.reach() <= rules.precision)
+    /// Whether it was measured often enough, and the interval of each measure that is watched is narrow enough.
+    fn is_settled(&self, experiment: &Experiment, cell: &Cell, rules: Rules) -> bool {
+        let Some(known) = self.values.get(cell) else {
+            return false;
+        };
+        let first = experiment.judged_by(known);
+        let is_enough = |values: &Vec<f64>| values.len() >= rules.least_rounds as usize;
+        if !first.is_some_and(|(_, values)| is_enough(values)) {
+            return false;
+        }
+        let watched = watched(experiment, cell, known);
+        watched.into_iter().all(|(measure, beside)| {
+            let found = known.get(measure).and_then(|values| interval(values));
+            found.is_some_and(|found| found.reach_beside(beside) <= rules.precision)
+        })
     }
 }
