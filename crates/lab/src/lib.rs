@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod apache;
+mod caches;
 pub mod catalogue;
 pub mod clock;
 pub mod connections;

@@ -4,7 +4,7 @@
 use super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
 use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD};
-use super::static_files::{self, COUNT, SIZE, in_pieces};
+use super::static_files::{self, SIZE, count, in_pieces};
 use super::{Entry, Extent, Setup, postgresql};
 use crate::experiment::declaration::{Axis, Bound};
 use crate::experiment::left_out::LeftOut;
@@ -52,8 +52,8 @@ const DATABASE: &str = "from PostgreSQL";
 const AT_DATABASE: &str = "/postgresql";
 /// The share of requests that are not for files.
 pub(super) const SHARE: f64 = 0.2;
-/// Requests that are drawn before they begin again.
-const DRAWN: usize = 8_192;
+/// Requests that are drawn for each file before they begin again.
+const DRAWN: usize = 4;
 /// Nothing takes longer, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Modules that Debian's nginx has in files of their own, and a client of redis for them.
@@ -88,11 +88,12 @@ fn declare(extent: Extent) -> Experiment {
             .into(),
         workload: format!(
             "GET by HTTP/1.0, due at a fixed rate, a connection for each, at most {CONNECTIONS} at once. Four of \
-             five are for one of {COUNT} files of {SIZE} bytes, in sends of 16 KB; one is for as many bytes that \
+             five are for one of {}, in sends of 16 KB; one is for as many bytes that \
              are computed by a random number for each, as WebStone 2 has it: inside of nginx (in Lua, compiled as \
              it runs), or by a process behind it (FastCGI over a local socket); or that redis has, or a row of a \
              table that PostgreSQL has, which nginx itself asks for them over local sockets. Processes behind nginx \
-             are on the kernel; their time is the server's."
+             are on the kernel; their time is the server's.",
+            static_files::words()
         ),
         roles: format!("{ROLES}; what is behind nginx has its core, too"),
         axes: vec![
@@ -262,22 +263,22 @@ impl Bench for Dynamic {
         let database = whole.database.iter().filter(|_| name == DATABASE);
         let behind = whole.behind.iter().chain(database);
         let servers: Vec<u32> = behind.map(Process::id).collect();
-        let asked = asked(path, at.seed);
+        let asked = asked(path, count(), at.seed);
         offered::measure_with(&whole.bed, &servers, &asked, at.number(LOAD)?, at.window)
     }
 }
 
-/// Any of the files, or, one time in five, what is computed.
-fn asked(path: &str, seed: u64) -> Asked {
+/// Any of so many files, or, one time in five, what is computed.
+fn asked(path: &str, count: usize, seed: u64) -> Asked {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut one = || match random.random_bool(SHARE) {
-        true => COUNT,
-        false => random.random_range(0..COUNT),
+        true => count,
+        false => random.random_range(0..count),
     };
-    let order = (0..DRAWN).map(|_| one() as u16).collect();
+    let order = (0..DRAWN * count).map(|_| one() as u16).collect();
     let file = |number: usize| offered::get(&format!("/16K/{number}"));
     Asked {
-        texts: (0..COUNT).map(file).chain([offered::get(path)]).collect(),
+        texts: (0..count).map(file).chain([offered::get(path)]).collect(),
         wanted: Vec::new(),
         order,
         limit: None,
@@ -287,7 +288,7 @@ fn asked(path: &str, seed: u64) -> Asked {
 
 #[cfg(test)]
 mod tests {
-    use super::{COUNT, DATABASE, DRAWN, Extent, PART, asked, declare};
+    use super::{DATABASE, Extent, PART, asked, declare};
 
     #[test]
     fn a_database_is_in_full_runs_or_is_said_to_be_missing() {
@@ -304,18 +305,20 @@ mod tests {
 
     #[test]
     fn one_request_in_five_is_for_what_is_computed() {
-        let mixed = asked("/computed", 1);
-        let computed = |order: &[u16]| order.iter().filter(|at| usize::from(**at) == COUNT).count();
-        let share = computed(&mixed.order) as f64 / DRAWN as f64;
-        // Three deviations of so many draws.
+        let count = 2_048;
+        let mixed = asked("/computed", count, 1);
+        let is_computed = |at: &&u16| usize::from(**at) == count;
+        let computed = mixed.order.iter().filter(is_computed).count();
+        let share = computed as f64 / mixed.order.len() as f64;
+        // Three deviations of 8,192 draws.
         assert!((0.1867..0.2133).contains(&share), "{share}");
-        assert!(mixed.texts[COUNT].starts_with(b"GET /computed HTTP/1.0\r\n"));
+        assert!(mixed.texts[count].starts_with(b"GET /computed HTTP/1.0\r\n"));
         let mut files: Vec<u16> = mixed.order.clone();
         files.sort_unstable();
         files.dedup();
-        // Of 6,550 draws from 4,096 files, all but e^-1.6 of them.
-        assert!((3_150..3_450).contains(&files.len()), "{}", files.len());
-        assert_eq!(mixed.order, asked("/redis", 1).order);
-        assert_ne!(mixed.order, asked("/computed", 2).order);
+        // Of 6,550 draws from 2,048 files, all but e^-3.2 of them.
+        assert!((1_930..2_000).contains(&files.len()), "{}", files.len());
+        assert_eq!(mixed.order, asked("/redis", count, 1).order);
+        assert_ne!(mixed.order, asked("/computed", count, 2).order);
     }
 }

@@ -5,6 +5,7 @@ use super::bed::{Bed, ROLES};
 use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD, SERVERS};
 use super::{Entry, Extent, Setup};
+use crate::caches;
 use crate::experiment::declaration::{Axis, Bound};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::load::Asked;
@@ -30,27 +31,44 @@ const SENDS: &str = "sends";
 const BUFFERS: [(&str, &str, u32); 2] =
     [("sends of 4 KB", "/4K", 4), ("sends of 16 KB", "/16K", 16)];
 const FILES: &str = "files";
-const MANY: &str = "64 MB of files";
 const ONE: &str = "one file";
 pub(super) const SIZE: u64 = 16 << 10;
-/// Files: more than the caches of a processor hold.
-pub(super) const COUNT: usize = 4_096;
+/// Bytes of all files at least: where the caches are small, or nobody knows how large they are.
+const SET: u64 = 64 << 20;
 /// What is in them is drawn from this.
 const SEED: u64 = 16;
-/// Requests that are drawn before they begin again.
-const DRAWN: usize = 8_192;
+/// Requests that are drawn for each file before they begin again: all but e^-4 of the files are among them.
+const DRAWN: usize = 4;
+
+/// Files: more than the caches of this machine hold.
+pub(super) fn count() -> usize {
+    (caches::beyond(SET) / SIZE) as usize
+}
+
+/// What the level with all of them is called.
+fn many() -> String {
+    format!("{} MB of files", caches::beyond(SET) >> 20)
+}
+
+/// What a report says of them.
+pub(super) fn words() -> String {
+    let (count, set) = (count(), caches::words(caches::beyond(SET)));
+    format!("{count} files of {SIZE} bytes ({set})")
+}
 
 fn declare(extent: Extent) -> Experiment {
     let (four, sixteen) = (BUFFERS[0].0, BUFFERS[1].0);
+    let many = many();
+    let many = many.as_str();
     let at = |sends, files| [(SENDS, sends), (FILES, files)];
-    let (kinds, sends): (&[&str], &[&str]) = match extent {
-        Extent::Full => (&[MANY, ONE], &[four, sixteen]),
-        Extent::Quick => (&[MANY], &[sixteen]),
+    let (kinds, sends) = match extent {
+        Extent::Full => (vec![many, ONE], vec![four, sixteen]),
+        Extent::Quick => (vec![many], vec![sixteen]),
     };
     let mut pictures = Vec::new();
     for (what, figures, piece, files) in [
-        ("Sends of 4 KB", ["6.9", "6.10"], four, MANY),
-        ("Sends of 16 KB", ["6.14", "6.15"], sixteen, MANY),
+        ("Sends of 4 KB", ["6.9", "6.10"], four, many),
+        ("Sends of 16 KB", ["6.14", "6.15"], sixteen, many),
         ("The same file, sends of 4 KB", ["6.11", "6.11"], four, ONE),
         (
             "The same file, sends of 16 KB",
@@ -68,25 +86,25 @@ fn declare(extent: Extent) -> Experiment {
         offered::claim(
             "A full server answers 7 % more in sends of 4 KB",
             "6.9",
-            &at(four, MANY),
+            &at(four, many),
             Bound::AtLeast(1.07),
         ),
         offered::claim(
             "A full server answers 22 % more in sends of 16 KB",
             "6.14",
-            &at(sixteen, MANY),
+            &at(sixteen, many),
             Bound::AtLeast(1.22),
         ),
         offered::asynchronous(
             "By calls that do not wait a full server answers 17 % more in sends of 4 KB",
             "6.9",
-            &at(four, MANY),
+            &at(four, many),
             Bound::AtLeast(1.17),
         ),
         offered::asynchronous(
             "By calls that do not wait a full server answers 30 % more in sends of 16 KB",
             "6.14",
-            &at(sixteen, MANY),
+            &at(sixteen, many),
             Bound::AtLeast(1.30),
         ),
     ];
@@ -112,15 +130,16 @@ fn declare(extent: Extent) -> Experiment {
             .into(),
         workload: format!(
             "GET by HTTP/1.0, due at a fixed rate, a connection for each, at most {CONNECTIONS} at once; \
-             {COUNT} files of {SIZE} bytes in an order drawn at random, or one of them; nginx reads and \
+             {}, in an order drawn at random, or one of them; nginx reads and \
              writes in pieces of 4 KB or 16 KB (sendfile off). {SERVERS} Replies are those of the window and of the \
-             second after it."
+             second after it.",
+            words()
         ),
         roles: ROLES.into(),
         axes: vec![
             offered::loads(extent),
-            Axis::of_words(SENDS, sends),
-            Axis::of_words(FILES, kinds),
+            Axis::of_words(SENDS, &sends),
+            Axis::of_words(FILES, &kinds),
         ],
         subjects: offered::SUBJECTS.map(String::from).to_vec(),
         measures: offered::measures(),
@@ -148,7 +167,7 @@ fn fill(site: &Path) -> Result<String> {
 
 /// Writes the files, whose names are numbers.
 pub(super) fn write(site: &Path) -> Result<()> {
-    let set: Vec<File> = (0..COUNT)
+    let set: Vec<File> = (0..count())
         .map(|number| File {
             name: number.to_string(),
             size: SIZE,
@@ -164,7 +183,7 @@ pub(super) fn in_pieces(path: &str, site: &Path, size: u32) -> String {
             alias {}/;
             sendfile off;
             output_buffers 1 {size}k;
-            open_file_cache max=20000 inactive=600s;
+            open_file_cache max=40000 inactive=600s;
         }}\n",
         site.display()
     )
@@ -180,7 +199,7 @@ impl Bench for Static {
         } else {
             place
         };
-        let count = if at.word(FILES)? == ONE { 1 } else { COUNT };
+        let count = if at.word(FILES)? == ONE { 1 } else { count() };
         let bed = self.0.get(at.subject)?;
         let asked = asked(place, count, at.seed);
         offered::measure(bed, &asked, at.number(LOAD)?, at.window)
@@ -190,7 +209,7 @@ impl Bench for Static {
 /// Any of so many files, each as often as the others.
 fn asked(place: &str, count: usize, seed: u64) -> Asked {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let order = (0..DRAWN).map(|_| random.random_range(0..count) as u16);
+    let order = (0..DRAWN * count).map(|_| random.random_range(0..count) as u16);
     Asked {
         texts: (0..count)
             .map(|number| offered::get(&format!("{place}/{number}")))
@@ -204,19 +223,30 @@ fn asked(place: &str, count: usize, seed: u64) -> Asked {
 
 #[cfg(test)]
 mod tests {
-    use super::{COUNT, asked};
+    use super::{asked, count, many};
+    use crate::caches;
 
     #[test]
     fn every_file_is_asked_for_and_the_same_from_a_seed() {
-        let many = asked("/4K", COUNT, 1);
+        let files = 4_096;
+        let many = asked("/4K", files, 1);
         let mut seen: Vec<u16> = many.order.clone();
         seen.sort_unstable();
         seen.dedup();
-        // Of 8,192 draws from 4,096 files, all but e^-2 of them.
-        assert!((3_400..3_700).contains(&seen.len()), "{}", seen.len());
-        assert_eq!(many.order, asked("/16K", COUNT, 1).order);
-        assert_ne!(many.order, asked("/4K", COUNT, 2).order);
+        // Of 16,384 draws from 4,096 files, all but e^-4 of them.
+        assert!((3_990..4_060).contains(&seen.len()), "{}", seen.len());
+        assert_eq!(many.order, asked("/16K", files, 1).order);
+        assert_ne!(many.order, asked("/4K", files, 2).order);
         assert!(asked("/4K", 1, 1).order.iter().all(|index| *index == 0));
         assert!(many.texts[7].starts_with(b"GET /4K/7 HTTP/1.0\r\n"));
+    }
+
+    /// Each has a number of 16 bits, as what is computed beside them has.
+    #[test]
+    fn files_are_more_than_caches_hold_and_can_be_numbered() {
+        let bytes = count() as u64 * super::SIZE;
+        assert!(bytes >= 64 << 20 && count() < usize::from(u16::MAX));
+        assert_eq!(many(), format!("{} MB of files", bytes >> 20));
+        assert!(super::words().contains(&caches::words(bytes)));
     }
 }

@@ -10,7 +10,7 @@ use super::super::{Entry, Extent, Setup};
 use super::web_sends::{PIECES, SIZE, piece, places};
 use super::web_server::{
     ALL, Beds, EAGER, INTERPOSED, KERNEL, NGINX, PULL, PUSH, Running, SETUP, SUBJECTS, VARIANTS,
-    drawn,
+    drawn, words,
 };
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
 use crate::experiment::declaration::{Axis, Bound, Claim, Picture};
@@ -102,8 +102,8 @@ const WORKLOADS: [Workload; 5] = [
 /// Requests a second. Of those that come in bursts a server bears more.
 const LOADS: [u32; 4] = [2_000, 4_000, 8_000, MOST];
 const MOST: u32 = 24_000;
-/// Requests that are drawn before they begin again.
-const DRAWN: usize = 8_192;
+/// Requests that are drawn for each file before they begin again.
+const DRAWN: usize = 4;
 
 fn declare(extent: Extent) -> Experiment {
     let quick = extent == Extent::Quick;
@@ -143,13 +143,14 @@ fn declare(extent: Extent) -> Experiment {
             come in bursts, and nothing for the same file again and again."
             .into(),
         workload: format!(
-            "GET by HTTP/1.1 of 512 files of {SIZE} bytes, due at a fixed rate, at most {CONNECTIONS} connections at once: \
+            "GET by HTTP/1.1 of {}, due at a fixed rate, at most {CONNECTIONS} connections at once: \
              a connection for each request, for all files in turn, in sends of 4 KB and of 16 KB; the same file again and \
              again, in sends of 4 KB; any of the files or, one time in five, as many bytes that the server computes by a \
              random number for each, in sends of 4 KB; and {EACH} requests on each connection in {BURSTS} bursts of \
              {BURST}, in sends of 16 KB, where the load is in requests, too. A head leaves with the first send. nginx reads \
              and writes in pieces of 4 KB or 16 KB (sendfile off). It computes nothing here (`dynamic` has it so). As in \
-             the source set-up with accept is left out where connections stay. {VARIANTS}"
+             the source set-up with accept is left out where connections stay. {VARIANTS}",
+            words(SIZE)
         ),
         roles: ROLES.into(),
         axes: vec![
@@ -333,7 +334,7 @@ fn order(files: &[String], asks: Asks, seed: u64) -> (Vec<String>, Vec<u16>) {
                 true => count,
                 false => random.random_range(0..count),
             };
-            (0..DRAWN).map(|_| one()).collect()
+            (0..DRAWN * count).map(|_| one()).collect()
         }
     };
     (paths, order.into_iter().map(|index| index as u16).collect())
@@ -342,32 +343,35 @@ fn order(files: &[String], asks: Asks, seed: u64) -> (Vec<String>, Vec<u16>) {
 #[cfg(test)]
 mod tests {
     use super::{
-        ALL, Asks, DRAWN, Extent, IN_BURSTS, MIXED, NGINX, SETUP, WORKLOAD, WORKLOADS, declare,
-        order,
+        ALL, Asks, Extent, IN_BURSTS, MIXED, NGINX, SETUP, WORKLOAD, WORKLOADS, declare, order,
     };
 
+    const FILES: usize = 2_048;
+
     fn paths() -> Vec<String> {
-        (0..512).map(|number| format!("/{number}")).collect()
+        (0..FILES).map(|number| format!("/{number}")).collect()
     }
 
     #[test]
     fn one_request_in_five_is_for_what_is_computed() {
         let (paths, mixed) = order(&paths(), Asks::Mixed, 1);
-        assert_eq!(paths[512], "/computed");
-        let computed = mixed.iter().filter(|index| **index == 512).count();
-        let share = computed as f64 / DRAWN as f64;
-        // Three deviations of so many draws.
+        assert_eq!(paths[FILES], "/computed");
+        let is_computed = |index: &&u16| usize::from(**index) == FILES;
+        let computed = mixed.iter().filter(is_computed).count();
+        let share = computed as f64 / mixed.len() as f64;
+        // Three deviations of 8,192 draws.
         assert!((0.1867..0.2133).contains(&share), "{share}");
         let mut files = mixed.clone();
         files.sort_unstable();
         files.dedup();
-        assert_eq!(files.len(), 513);
+        // Of 6,550 draws from 2,048 files, all but e^-3.2 of them, and what is computed.
+        assert!((1_930..2_000).contains(&files.len()), "{}", files.len());
     }
 
     #[test]
     fn files_are_asked_for_in_turn_and_the_same_one_alone() {
         let (_, files) = order(&paths(), Asks::Files, 1);
-        assert_eq!(files, (0..512).collect::<Vec<u16>>());
+        assert_eq!(files, (0..FILES as u16).collect::<Vec<u16>>());
         assert_eq!(order(&paths(), Asks::Same, 1).1, [0]);
     }
 

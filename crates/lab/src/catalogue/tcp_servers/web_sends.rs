@@ -6,7 +6,7 @@ use super::super::static_files::in_pieces;
 use super::super::web::{CONNECTIONS, ENGINE_CPU, MACHINE_CPU, SERVER_CPU, THROUGHPUT};
 use super::super::{Entry, Extent, Setup};
 use super::ttcp::{LINKS, SLOW};
-use super::web_server::{ALL, Beds, EAGER, KERNEL, PULL, PUSH, SETUP, SUBJECTS, VARIANTS};
+use super::web_server::{ALL, Beds, EAGER, KERNEL, PULL, PUSH, SETUP, SUBJECTS, VARIANTS, words};
 use super::{ASYNCHRONOUS, REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited, subjects};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -109,11 +109,12 @@ fn declare(extent: Extent) -> Experiment {
             more over Fast Ethernet."
             .into(),
         workload: format!(
-            "GET by HTTP/1.1, a connection for each request, of 512 files of {SIZE} bytes in turn; wrk, one thread, \
+            "GET by HTTP/1.1, a connection for each request, of {} in turn; wrk, one thread, \
              {CONNECTIONS} connections, and {FEW} on the slow link, whose queue takes all that these send at first. A \
              head leaves with the first send. nginx reads and writes in pieces of 4 KB or 16 KB (sendfile off). CPU of \
              the machine is all of it, the client and, on the slow link, the wire included: a thread of the lab is \
-             that wire. {VARIANTS}"
+             that wire. {VARIANTS}",
+            words(SIZE)
         ),
         roles: ROLES.into(),
         axes: vec![

@@ -1,10 +1,11 @@
 //! A small web server of ours in each variant that 001 compares, beside nginx, and the files that all of them serve.
 
 use super::super::Setup;
-use super::super::bed::{Bed, Cost, STACKS, stack_of};
+use super::super::bed::{Bed, Cost, SERVER_CORE, STACKS, stack_of};
 use super::super::each::Each;
 use super::super::wrk;
 use super::{ASYNCHRONOUS, REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, subject};
+use crate::caches;
 use crate::load::{Asked, Closed};
 use crate::nginx::{Lines, Nginx};
 use crate::process::Process;
@@ -60,9 +61,10 @@ pub const VARIANTS: &str = "The other subjects are one server of the lab's own, 
     accept: options and first data in the same step. All together is pull and both of these. What the server computes is \
     sent as files are, and by copying where no registered memory is free of what was computed before.";
 
-/// Bytes of the files of one size together, which no core has in a cache of its own, and files at most.
-const SET: usize = 8 << 20;
-const MOST_FILES: usize = 2_048;
+/// Bytes of the files of one size together, at least; of small ones there are too few for it.
+const SET: u64 = 8 << 20;
+const SMALL: usize = 16 << 10;
+const MOST_SMALL: usize = 2_048;
 /// What is in them is drawn from this.
 const SEED: u64 = 8;
 /// Nothing takes longer, on however busy a machine.
@@ -70,9 +72,30 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Lines that are not more than can be read in one picture.
 const LEGIBLE: usize = 8;
 
-/// So many files there are of a size.
+/// So many files there are of a size: of one that is not small more than the caches of this machine hold.
 pub fn count(size: usize) -> usize {
-    (SET / size).clamp(1, MOST_FILES)
+    let many = (caches::beyond(SET) / size as u64) as usize;
+    let most = if size < SMALL { MOST_SMALL } else { many };
+    many.min(most).max(1)
+}
+
+/// What a report says of the files of one size, which is not small.
+pub fn words(size: usize) -> String {
+    let set = caches::words((count(size) * size) as u64);
+    format!("{} files of {size} bytes ({set})", count(size))
+}
+
+/// What a report says of files of any size.
+pub fn all_words() -> String {
+    let set = caches::words(caches::beyond(SET));
+    format!("{set}, or {MOST_SMALL} files of less than 16 KB")
+}
+
+/// Bytes of an engine's send area in which all files of a size find room as registered memory, of which it gives away
+/// seven eighths, besides what is sent by copying.
+fn send_area() -> u64 {
+    let wanted = (2 * caches::beyond(SET)).next_power_of_two();
+    wanted.clamp(64 << 20, 1 << 31)
 }
 
 /// Whose lines are in one picture, and what its title says of them: nothing, where all are and can be read. Subjects have
@@ -135,8 +158,14 @@ impl Beds {
             }
         }
         let mut served: Option<PathBuf> = None;
-        let mut bare = |stack: &str| -> Result<Bed> {
-            let bed = Bed::in_world(setup, stack, world()?)?;
+        let mut bare = |stack: &str, is_ours: bool| -> Result<Bed> {
+            let world = world()?;
+            let told = match is_ours {
+                true => vec!["--config".to_owned(), roomy(&world)?],
+                false => Vec::new(),
+            };
+            let told: Vec<&str> = told.iter().map(String::as_str).collect();
+            let bed = Bed::with_engine_told(setup, stack, world, SERVER_CORE, &told)?;
             // The first one's files are those of all.
             if served.is_none() {
                 let files = bed.world().scratch().join("files");
@@ -146,8 +175,8 @@ impl Beds {
             }
             Ok(bed)
         };
-        let nginx = Each::named(by_nginx, |name| bare(stack_of(name)))?;
-        let bare = Each::named(by_ours, bare)?;
+        let nginx = Each::named(by_nginx, |name| bare(stack_of(name), false))?;
+        let bare = Each::named(by_ours, |stack| bare(stack, true))?;
         let site = served.context("no site")?;
         let told = place(&site) + &further(&site);
         let nginx = nginx.map(|bed| bed.serving(|_| Ok(Lines::from(told.clone()))))?;
@@ -281,6 +310,14 @@ impl Running<'_> {
     }
 }
 
+/// A file of settings for an engine whose programs register all that they serve.
+fn roomy(world: &World) -> Result<String> {
+    let file = world.scratch().join("engine.toml");
+    let setting = format!("[limits]\nsend_area = {}\n", send_area());
+    std::fs::write(&file, setting).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(file.display().to_string())
+}
+
 /// Writes files of each size into a directory of that name.
 fn write(site: &Path, sizes: &[usize]) -> Result<()> {
     for size in sizes {
@@ -300,7 +337,7 @@ fn write(site: &Path, sizes: &[usize]) -> Result<()> {
 /// What nginx is told: the first one's files are those of both, and it keeps them open.
 fn place(site: &Path) -> String {
     format!(
-        "        location / {{ root {}; open_file_cache max=20000 inactive=600s; }}\n",
+        "        location / {{ root {}; open_file_cache max=40000 inactive=600s; }}\n",
         site.display()
     )
 }
@@ -322,7 +359,8 @@ end
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, EAGER, LEGIBLE, PULL, REGISTERED, SETUP, SUBJECTS, count, drawn};
+    use super::{ALL, EAGER, LEGIBLE, PULL, REGISTERED, SETUP, SUBJECTS, count, drawn, send_area};
+    use crate::caches;
 
     #[test]
     fn all_together_is_what_the_others_are() {
@@ -340,10 +378,13 @@ mod tests {
 
     #[test]
     fn a_set_is_larger_than_a_cache_unless_its_files_are_small() {
-        assert_eq!(
-            [64, 4_096, 16_384, 65_536].map(count),
-            [2_048, 2_048, 512, 128]
-        );
+        assert_eq!([64, 4_096].map(count), [2_048, 2_048]);
+        let set = caches::beyond(super::SET);
+        for size in [16_384, 65_536] {
+            assert_eq!((count(size) * size) as u64, set, "{size}");
+        }
+        // Registered, it leaves an eighth, and as much again for what is copied.
+        assert!(send_area() >= 2 * set || send_area() == 1 << 31);
     }
 
     #[test]

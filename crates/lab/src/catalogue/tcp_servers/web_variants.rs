@@ -9,7 +9,7 @@ use super::super::web::{
 use super::super::wrk;
 use super::super::{Entry, Extent, Setup};
 use super::web_server::{
-    ALL, Beds, EAGER, KERNEL, PULL, SETUP, SUBJECTS, VARIANTS, drawn,
+    ALL, Beds, EAGER, KERNEL, PULL, SETUP, SUBJECTS, VARIANTS, all_words, drawn,
 };
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
@@ -170,11 +170,12 @@ fn declare(extent: Extent) -> Experiment {
             more when they did not; eager receive, eager accept, and all variants together, gained nothing beyond that."
             .into(),
         workload: format!(
-            "GET by HTTP/1.1 of files of one size in turn, 8 MB of them or 2,048; a connection for each request, or \
+            "GET by HTTP/1.1 of files of one size in turn ({}); a connection for each request, or \
              connections that stay. Throughput: wrk, one thread, {CONNECTIONS} connections. CPU and latency: a fixed \
              rate that all can bear, the same for all; latency counts from when a request was due. An answer is one \
              send; `web-sends` has smaller ones. Where connections stay, the ways to accept have next to nothing to do, \
-             and differ from asynchronous sends by chance only. nginx is unmodified, and sends its files by sendfile. {VARIANTS}"
+             and differ from asynchronous sends by chance only. nginx is unmodified, and sends its files by sendfile. {VARIANTS}",
+            all_words()
         ),
         roles: ROLES.into(),
         axes: vec![
