@@ -103,5 +103,8 @@ fn servers_are_started_before_they_are_measured() {
         );
         assert!(sample.values["requests"] > 0.0, "{name}");
         assert!(sample.values["CPU of the server"] > 0.0, "{name}");
+        let used = sample.used.expect("who used what");
+        assert!(used.processes["server"] > 0.0, "{name}: {used:?}");
+        assert!(used.processes.contains_key("client"), "{name}: {used:?}");
     }
 }

@@ -12,8 +12,7 @@ use crate::load::Closed;
 use crate::nginx::{Lines, Nginx, PORT};
 use crate::outboard::Outboard;
 use crate::process::Process;
-use crate::sampler::account::{Account, Watched};
-use crate::sampler::own_time;
+use crate::sampler::account::Watched;
 use crate::world::{Side, World};
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -196,23 +195,13 @@ impl Bed {
             families: servers.iter().map(|pid| (SERVER, *pid)).collect(),
             engine: self.outboard().cloned(),
         };
-        // The engine is asked by a program, which is no part of what is measured.
-        let engine = watched.engine()?;
-        let own = own_time()?;
-        let before = Account::now(&watched)?.with(engine);
-        let mut at_end = None;
-        let done = work(&mut || at_end = Some((Account::now(&watched), own_time())))?;
-        let (after, own_after) = match at_end {
-            Some((after, own_after)) => (after?, own_after?),
-            None => (Account::now(&watched)?, own_time()?),
-        };
-        let mut spent = after.with(watched.engine()?).since(&before);
+        let (done, mut spent) = watched.during(work)?;
         if let Some(engine) = &mut spent.engine {
             engine.clock = cores::rate(self.engine_core);
         }
         let cost = Cost {
+            client: spent.own,
             spent,
-            client: own_after.saturating_sub(own),
             engine_is_with_client: self.engine_core == CLIENT_CORE,
         };
         Ok((done, cost))

@@ -3,7 +3,8 @@
 
 use crate::experiment::Sample;
 use crate::experiment::bench::Client;
-use crate::experiment::used::Used;
+use crate::experiment::used::{CLIENT, Used};
+pub use crate::experiment::used::{ENGINE, SERVER};
 use crate::load::Outcome;
 use crate::sampler::account::Spent;
 use anyhow::{Result, bail};
@@ -15,12 +16,6 @@ pub const SERVER_CORE: usize = 0;
 pub const CLIENT_CORE: usize = 1;
 /// Of the connections of a sample so many must be on the engine for it to be one of the engine.
 const ON_ENGINE: f64 = 0.99;
-/// What an account calls the processes that serve.
-pub const SERVER: &str = "server";
-/// What it calls the engine.
-pub const ENGINE: &str = "engine";
-/// What it calls whoever asks.
-const CLIENT: &str = "client";
 
 /// What a measurement cost.
 #[derive(Debug)]
@@ -36,9 +31,14 @@ pub struct Cost {
 impl Cost {
     /// The same where the program that is measured was a child of ours and has ended: the other end alone used this,
     /// and the program the rest.
-    pub fn of_child(mut self, client: Duration) -> Self {
-        let program = self.client.saturating_sub(client);
-        *self.spent.processes.entry(SERVER).or_default() += program;
+    pub fn of_child(self, client: Duration) -> Self {
+        self.beside(SERVER, client)
+    }
+
+    /// The same where the client alone used this of what this process did, and the rest something else, by its name.
+    pub fn beside(mut self, other: &'static str, client: Duration) -> Self {
+        let rest = self.client.saturating_sub(client);
+        *self.spent.processes.entry(other).or_default() += rest;
         self.client = client;
         self
     }
@@ -153,6 +153,7 @@ mod tests {
                 passed: Duration::from_secs(1),
                 cores: Cores::default(),
                 processes: BTreeMap::default(),
+                own: Duration::ZERO,
                 engine,
             },
             client: Duration::ZERO,

@@ -126,6 +126,8 @@ impl Bench for Fairness {
         let found = once(subject, wire, vec![looked_at, beside], at.window, at.seed)?;
         let both = found.settled();
         let mut sample = Sample::default()
+            .by(found.client())
+            .using(&found.used())
             .with(
                 SHARE,
                 100.0 * found.settled_of(0) / both.max(f64::MIN_POSITIVE),

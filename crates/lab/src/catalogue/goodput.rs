@@ -258,6 +258,8 @@ impl Bench for Goodput {
         let subject = self.subject(at.subject)?;
         let found = once(subject, wire, vec![fetch], at.window, at.seed)?;
         let mut sample = Sample::default()
+            .by(found.client())
+            .using(&found.used())
             .with(GOODPUT, found.goodput())
             .with(SETTLED, found.settled())
             .with(LOST, found.lost() * 100.0);

@@ -191,7 +191,9 @@ impl Bench for Lossy {
             ..Wire::PERFECT
         };
         let wire = FaultyWire::start(bed.world(), wire, at.seed)?;
-        let got = bed.on_client(|| fetches.run(at.window))?;
+        let servers: Vec<u32> = responder.iter().map(Process::id).collect();
+        let ask = || bed.on_client(|| fetches.run(at.window));
+        let (got, cost) = bed.account_with(&servers, ask)?;
         // What still acknowledges the last of it is to be on its way before the next.
         std::thread::sleep(4 * ROUND_TRIP);
         let report = wire.stop()?;
@@ -202,7 +204,10 @@ impl Bench for Lossy {
         let both = [report.there, report.back];
         let lost: u64 = both.iter().map(|passed| passed.lost).sum();
         let received: u64 = both.iter().map(|passed| passed.received).sum();
-        let mut sample = Sample::default()
+        // The path is a thread of this process, as the clients are.
+        let cost = cost.beside("path", got.used);
+        let mut sample = cost
+            .sample(at.window)
             .with(RATE, got.in_time as f64 / at.window.as_secs_f64())
             .with(FAILED, got.failed as f64 * 100.0 / all as f64)
             .with(LOST, lost as f64 * 100.0 / received.max(1) as f64);

@@ -3,10 +3,12 @@
 
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
+use crate::experiment::used::{SERVER, Used};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::Nginx;
 use crate::process::Process;
 use crate::respond::{Pair, end};
+use crate::sampler::account::Watched;
 use anyhow::{Result, bail};
 
 pub const ENTRY: Entry = Entry {
@@ -114,9 +116,23 @@ struct Respond {
     pair: Pair,
 }
 
-enum Server {
+pub(super) enum Server {
     Nginx(Nginx),
     Responder(Process),
+}
+
+impl Server {
+    /// As an account watches it. What a responder does in the driver is not in the run time of its process.
+    pub fn watched(&self) -> Watched {
+        let process = match self {
+            Self::Nginx(nginx) => nginx.worker(),
+            Self::Responder(responder) => responder.id(),
+        };
+        Watched {
+            processes: vec![(SERVER, process)],
+            ..Watched::default()
+        }
+    }
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
@@ -139,16 +155,23 @@ impl Bench for Respond {
 
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let (close, window) = (at.word(MODE)? == MODES[1], at.window);
-        let responder = match self.server.take() {
-            Some(Server::Nginx(nginx)) => {
-                let rate = self.pair.rate_of_nginx(nginx, close, window)?;
-                return Ok(Sample::default().with(RATE, rate));
-            }
-            Some(Server::Responder(responder)) => responder,
-            None => bail!("no server was started"),
+        let Some(server) = self.server.take() else {
+            bail!("no server was started");
         };
-        let rate = self.pair.rate_of_responder(close, window)?;
-        let mut sample = Sample::default().with(RATE, rate);
+        let (rate, spent) = server.watched().during(|_| match &server {
+            Server::Nginx(_) => self.pair.rate_of_nginx(close, window),
+            Server::Responder(_) => self.pair.rate_of_responder(close, window),
+        })?;
+        // The client may have any core, as the server may: whether it could have done more there is no saying.
+        let used = Used::with_client(&spent);
+        let mut sample = Sample::default().using(&used).with(RATE, rate);
+        let responder = match server {
+            Server::Nginx(nginx) => {
+                nginx.stop()?;
+                return Ok(sample);
+            }
+            Server::Responder(responder) => responder,
+        };
         if !close && let Some((most, least)) = self.pair.cost(&responder, window)? {
             sample = sample.with(RUN, most).with(PASSING, least);
         }

@@ -3,7 +3,9 @@
 
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
+use crate::experiment::used::Used;
 use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::sampler::account::Watched;
 use crate::stateless::{CASES, GOAL, PLACEMENTS, Plan, bare_rate, ends, worlds};
 use crate::world::World;
 use anyhow::{Context, Result};
@@ -107,12 +109,18 @@ impl Bench for Stateless {
                 None => ends(world, &plan, case)?.length,
             };
             self.lengths.insert((index, placement), length);
-            let rate = bare_rate(world, &plan, length)?;
-            return Ok(Sample::default().with(REQUESTS, rate / case.frames));
+            let nobody = Watched::default();
+            let (rate, spent) = nobody.during(|_| bare_rate(world, &plan, length))?;
+            let used = Used::with_client(&spent);
+            return Ok(Sample::default()
+                .using(&used)
+                .with(REQUESTS, rate / case.frames));
         }
         let found = ends(world, &plan, case)?;
         self.lengths.insert((index, placement), found.length);
+        // What is done in the driver is in no process: which of the two ends is the limit there is no saying.
         Ok(Sample::default()
+            .using(&Used::with_client(&found.spent))
             .with(REQUESTS, found.requests)
             .with(CONNECTIONS, found.connections)
             .with(ERRORS, found.errors as f64 / at.window.as_secs_f64()))

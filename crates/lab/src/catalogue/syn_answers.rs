@@ -1,11 +1,12 @@
 //! 004: how many SYNs of a flood are answered, by the stateless responder in the driver and by the kernel's cookies.
 
+use super::respond::Server;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
+use crate::experiment::used::Used;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::flood::{STRANGERS_NETWORK, SynFlood};
 use crate::nginx::Nginx;
-use crate::process::Process;
 use crate::respond::flood::{answered, client};
 use crate::respond::{Pair, end};
 use crate::tool;
@@ -99,11 +100,6 @@ fn declare(extent: Extent) -> Experiment {
     }
 }
 
-enum Server {
-    Nginx(Nginx),
-    Responder(Process),
-}
-
 struct Answers {
     /// That of the measurement that comes next. Before the network that it is in.
     server: Option<Server>,
@@ -144,9 +140,12 @@ impl Bench for Answers {
         };
         let world = self.pair.world();
         let (lost, back) = client(world)?;
-        let flood = SynFlood::start_slower(world, target, at.number(RATE)?)?;
-        std::thread::sleep(at.window);
-        let report = flood.stop()?;
+        let rate = at.number(RATE)?;
+        let (report, spent) = server.watched().during(|_| {
+            let flood = SynFlood::start_slower(world, target, rate)?;
+            std::thread::sleep(at.window);
+            flood.stop()
+        })?;
         std::thread::sleep(AFTER);
         let (lost_then, back_then) = client(world)?;
         let answered = match server {
@@ -165,7 +164,9 @@ impl Bench for Answers {
         }
         let (lost, back) = ((lost_then - lost) as f64, (back_then - back) as f64);
         let share = 100.0 * answered as f64 / (sent - lost).max(1.0);
+        // The driver's work is on the core of the sender: whose limit it is there is no saying.
         let mut sample = Sample::default()
+            .using(&Used::with_client(&spent))
             .with(SENT, report.rate())
             .with(BACK, back / report.took.as_secs_f64())
             .with(SHARE, share)

@@ -10,7 +10,7 @@ use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::{Lines, Nginx};
 use crate::outboard::Outboard;
 use crate::process::Process;
-use crate::sampler::account::{Account, Watched};
+use crate::sampler::account::Watched;
 use crate::sampler::children;
 use crate::world::{Side, World};
 use anyhow::{Context, Result};
@@ -197,8 +197,6 @@ impl Bench for Workers {
         let (_, path, close) = case.with_context(|| format!("no request {name}"))?;
         let url = format!("http://{}{path}", Nginx::address());
         let watched = stage.watched();
-        let engine = watched.engine()?;
-        let before = Account::now(&watched)?.with(engine);
         let mut wrk = stage.world.program(Side::Client, "wrk").args([
             "-t2",
             &format!("-c{CONNECTIONS}"),
@@ -207,15 +205,13 @@ impl Bench for Workers {
         if *close {
             wrk = wrk.args(["-H", "Connection: close"]);
         }
-        let printed = wrk.arg(url).output()?;
+        let (printed, spent) = watched.during(|_| wrk.arg(url).output())?;
         let rate = wrk::read(&printed).with_context(|| format!("wrk said: {printed}"))?;
-        let after = Account::now(&watched)?;
-        let spent = after.with(watched.engine()?).since(&before);
         let requests = rate * spent.passed.as_secs_f64();
         let each = |time: Duration| time.as_secs_f64() * 1e6 / requests.max(1.0);
         // The client has all cores, as the servers have: that it used its own up there is no saying.
         let mut sample = Sample::default()
-            .using(&Used::of(&spent))
+            .using(&Used::with_client(&spent))
             .with(RATE, rate)
             .with(MACHINE, each(spent.machine()))
             .with(SERVERS, each(spent.of(SERVER)));

@@ -182,13 +182,14 @@ pub(super) fn words(experiment: &Experiment, analysis: &Analysis) -> String {
     sentences.join(" ")
 }
 
-/// Whether the client was the limit, and of how many measurements that is known; nothing, where it is of none.
+/// Whether the client was the limit, and of how many measurements that is known; nothing, where there is none at all.
 fn of_the_client(analysis: &Analysis) -> Option<String> {
     let ((limited, all), known) = (analysis.limited, analysis.client_known);
     let known_of = (known < all).then(|| format!("; that is known of {known} of {all}"));
     let known_of = known_of.unwrap_or_default();
     match (known, limited) {
-        (0, _) => None,
+        _ if all == 0 => None,
+        (0, _) => Some("Whether the client was the limit is not known.".into()),
         (_, 0) => Some(format!("The client was nowhere the limit{known_of}.")),
         _ => Some(format!(
             "The client was the limit in {limited} of {all} measurements{known_of}."

@@ -4,6 +4,13 @@ use crate::sampler::account::{Engine, Spent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What an account calls the processes that serve.
+pub const SERVER: &str = "server";
+/// What it calls the engine.
+pub const ENGINE: &str = "engine";
+/// What it calls whoever asks.
+pub const CLIENT: &str = "client";
+
 /// What was used in the time of an account. That may be less than the measurement: what starts and ends is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
@@ -27,6 +34,14 @@ impl Used {
                 .collect(),
             engine: spent.engine,
         }
+    }
+
+    /// What an account has where this process, and the children of it that have ended, are the client.
+    pub fn with_client(spent: &Spent) -> Self {
+        let mut used = Self::of(spent);
+        used.processes
+            .insert(CLIENT.into(), spent.own.as_secs_f64());
+        used
     }
 
     /// Adds what was used another time.
@@ -66,8 +81,10 @@ impl Used {
 
 #[cfg(test)]
 mod tests {
-    use super::{Engine, Used};
+    use super::{Engine, SERVER, Spent, Used};
+    use crate::sampler::cores::Cores;
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     #[test]
     fn what_was_used_twice_is_added() {
@@ -86,6 +103,21 @@ mod tests {
         assert_eq!((both.passed, both.processes["server"]), (6.0, 1.5));
         let engine = both.engine.unwrap();
         assert_eq!((engine.busy, engine.clock), (0.75, Some(1e9)));
+    }
+
+    #[test]
+    fn this_process_is_the_client_where_that_is_said() {
+        let spent = Spent {
+            passed: Duration::from_secs(2),
+            cores: Cores::default(),
+            processes: BTreeMap::from([(SERVER, Duration::from_secs(1))]),
+            own: Duration::from_millis(500),
+            engine: None,
+        };
+        let used = Used::of(&spent);
+        assert_eq!(used.processes, BTreeMap::from([("server".to_owned(), 1.0)]));
+        let used = Used::with_client(&spent);
+        assert_eq!((used.processes["client"], used.passed), (0.5, 2.0));
     }
 
     #[test]

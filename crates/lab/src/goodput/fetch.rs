@@ -1,6 +1,7 @@
 //! The clients: each fetches a file over and over on one connection, and counts what it gets.
 
 use super::subject::FILE;
+use crate::sampler::thread_time;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
@@ -27,6 +28,8 @@ pub(crate) struct Got {
     pub all: f64,
     /// Megabits a second in the second half of that.
     pub settled: f64,
+    /// What its thread used.
+    pub used: Duration,
 }
 
 /// Fetches all at once for `window`, each from when its connection stands.
@@ -67,6 +70,7 @@ impl Fetch {
                 return Ok(Got {
                     all: rate(bytes, window),
                     settled: rate(late_bytes, window - half),
+                    used: thread_time(),
                 });
             };
             while asked < bytes / FILE.1 as u64 + AHEAD {

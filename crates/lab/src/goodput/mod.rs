@@ -73,11 +73,13 @@ pub(crate) fn once(
 ) -> Result<Found> {
     let round_trip = 2 * wire.delay;
     let wire = FaultyWire::start(subject.world(), wire, seed)?;
-    let got = fetch(subject.world(), &fetches, window)?;
+    let watched = subject.watched();
+    let (got, spent) = watched.during(|_| fetch(subject.world(), &fetches, window))?;
     // The server is to hear that they have gone, before the next.
     std::thread::sleep(4 * round_trip);
     Ok(Found {
         got,
         wire: wire.stop()?,
+        spent,
     })
 }

@@ -1,9 +1,11 @@
 //! The servers: each stack with each congestion control, in a world with a wire.
 
+use crate::experiment::used::{ENGINE, SERVER};
 use crate::faults::{FaultyWire, Wire};
 use crate::nginx::{Nginx, PORT};
 use crate::outboard::Outboard;
 use crate::process::Process;
+use crate::sampler::account::Watched;
 use crate::tool;
 use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
@@ -84,8 +86,10 @@ impl Sender {
 
 /// A server that sends a large file, behind a wire.
 pub(crate) struct Subject {
-    _servers: Vec<Nginx>,
-    _engine: Option<Process>,
+    server: Nginx,
+    /// The kernel's that it is put beside.
+    beside: Option<Nginx>,
+    engine: Option<(Outboard, Process)>,
     // Last: it must outlive what runs in it.
     world: World,
 }
@@ -135,21 +139,33 @@ impl Subject {
             .on_engine
             .then(|| outboard.start_engine_with(&world, &settings))
             .transpose()?;
-        let mut servers = vec![Nginx::start_at(
-            &world,
-            sender.on_engine.then_some(&outboard),
-            &site,
-            PORT,
-        )?];
-        if beside {
-            servers.push(Nginx::start_at(&world, None, &site, HOST_PORT)?);
-        }
+        let on = sender.on_engine.then_some(&outboard);
+        let server = Nginx::start_at(&world, on, &site, PORT)?;
+        let other = || Nginx::start_at(&world, None, &site, HOST_PORT);
+        let beside = beside.then(other).transpose()?;
         wire.stop()?;
         Ok(Self {
-            _servers: servers,
-            _engine: engine,
+            server,
+            beside,
+            engine: engine.map(|process| (outboard, process)),
             world,
         })
+    }
+
+    /// As an account watches it.
+    pub fn watched(&self) -> Watched {
+        let beside = self.beside.as_ref();
+        let engine = self.engine.as_ref();
+        let servers = [
+            Some((SERVER, self.server.worker())),
+            beside.map(|nginx| ("server beside", nginx.worker())),
+            engine.map(|(_, process)| (ENGINE, process.id())),
+        ];
+        Watched {
+            processes: servers.into_iter().flatten().collect(),
+            families: Vec::new(),
+            engine: engine.map(|(outboard, _)| outboard.clone()),
+        }
     }
 
     pub fn world(&self) -> &World {

@@ -6,99 +6,93 @@ use super::printed::{self, Printed};
 use super::report::{self, Measure};
 use super::servers::{Server, endpoint};
 use super::subject::{Subject, pgbench};
+use crate::experiment::used::{ENGINE, SERVER, Used};
 use crate::key_value;
 use crate::load;
 use crate::nginx::Nginx;
 use crate::process::Program;
 use crate::sampler;
-use crate::sampler::account::Account;
+use crate::sampler::account::{Spent, Watched};
 use crate::world::Side;
 use crate::zeromq;
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// What the programs had used by now.
-struct Used {
-    machine: Account,
-    client: Duration,
-    server: Duration,
-    engine: Duration,
-    switches: u64,
-}
-
 /// The processes whose costs count.
 struct Serving {
-    server: Option<u32>,
-    /// What the server passes requests on to.
-    behind: Option<u32>,
-    engine: Option<u32>,
-    /// Whether the server is a process for each client.
-    is_family: bool,
+    watched: Watched,
     /// Whether its processes and threads are those that there were: what others did is known when they have ended, but
     /// not how often they were switched away from.
     is_steady: bool,
 }
 
 impl Serving {
-    fn run_time(pid: Option<u32>) -> Result<Duration> {
-        pid.map_or(Ok(Duration::ZERO), sampler::run_time)
+    fn of(subject: &Subject, server: Option<Server>) -> Self {
+        let (mut processes, mut families) = (Vec::new(), Vec::new());
+        if let Some(pid) = subject.server(server) {
+            // That may be a process for each client.
+            match server {
+                Some(Server::Postgres) => families.push((SERVER, pid)),
+                _ => processes.push((SERVER, pid)),
+            }
+        }
+        processes.extend(subject.behind(server).map(|pid| (BEHIND, pid)));
+        processes.extend(subject.engine().map(|pid| (ENGINE, pid)));
+        Self {
+            watched: Watched {
+                processes,
+                families,
+                engine: subject.outboard().cloned(),
+            },
+            is_steady: server.is_none_or(Server::is_steady),
+        }
     }
 
-    fn server_time(&self) -> Result<Duration> {
-        match self.server.filter(|_| self.is_family) {
-            Some(pid) => sampler::family_time(pid),
-            None => Self::run_time(self.server),
-        }
+    fn has(&self, name: &str) -> bool {
+        let (processes, families) = (&self.watched.processes, &self.watched.families);
+        let mut all = processes.iter().chain(families);
+        all.any(|(known, _)| *known == name)
     }
 
     fn switches(&self) -> u64 {
-        [self.server, self.engine]
-            .into_iter()
-            .flatten()
-            .map(sampler::switches)
-            .sum()
+        let processes = self.watched.processes.iter().chain(&self.watched.families);
+        let counted = processes.filter(|(name, _)| *name != BEHIND);
+        counted.map(|(_, pid)| sampler::switches(*pid)).sum()
     }
 
-    fn now(&self) -> Result<Used> {
-        Ok(Used {
-            // What is behind the server is where the client is.
-            client: sampler::own_time()? + Self::run_time(self.behind)?,
-            server: self.server_time()?,
-            engine: Self::run_time(self.engine)?,
-            switches: self.switches(),
-            machine: Account::of_machine()?,
-        })
-    }
-
-    /// What `requests` cost from `before` until `after`.
-    fn costs(
-        &self,
-        before: &Used,
-        after: &Used,
-        requests: f64,
-    ) -> Result<Vec<(&'static Measure, f64)>> {
-        let machine = after.machine.since(&before.machine).machine();
-        let server = after.server.saturating_sub(before.server);
-        let engine = after.engine.saturating_sub(before.engine);
-        let client = after.client.saturating_sub(before.client);
+    /// What `requests` cost in which so much was spent, and the processes were switched away from so often.
+    fn costs(&self, spent: &Spent, switches: u64, requests: f64) -> Vec<(&'static Measure, f64)> {
+        let (server, engine) = (spent.of(SERVER), spent.of(ENGINE));
+        // What is behind the server is where the client is.
+        let client = spent.own + spent.of(BEHIND);
         let each = |time: Duration| time.as_secs_f64() * 1e6 / requests;
         let mut costs = vec![
-            (&report::MACHINE_CPU, each(machine)),
+            (&report::MACHINE_CPU, each(spent.machine())),
             (&report::PROGRAMS_CPU, each(server + engine + client)),
         ];
-        if self.server.is_some() {
+        if self.has(SERVER) {
             costs.push((&report::SERVER_CPU, each(server)));
         }
-        if self.server.is_some() && self.is_steady {
-            let switches = after.switches.saturating_sub(before.switches);
+        if self.has(SERVER) && self.is_steady {
             costs.push((&report::SWITCHES, switches as f64 / requests));
         }
-        if self.engine.is_some() {
+        if self.has(ENGINE) {
             costs.push((&report::ENGINE_CPU, each(engine)));
         }
-        Ok(costs)
+        costs
     }
+}
+
+/// What an account calls what a server passes requests on to.
+const BEHIND: &str = "behind the server";
+
+/// What was measured.
+pub(crate) struct Measured {
+    /// By measure.
+    pub values: Vec<(&'static Measure, f64)>,
+    /// What programs used, and what the engine says of itself.
+    pub used: Used,
 }
 
 /// What came of a load: requests that were answered, and what their client says of them.
@@ -127,31 +121,28 @@ fn server(case: &Case, subject: &Subject) -> Option<Server> {
 }
 
 /// Measures `case` on `subject`, which was prepared for it, once.
-pub(crate) fn measure(
-    plan: &Plan,
-    case: &Case,
-    subject: &mut Subject,
-) -> Result<Vec<(&'static Measure, f64)>> {
+pub(crate) fn measure(plan: &Plan, case: &Case, subject: &mut Subject) -> Result<Measured> {
     let server = server(case, subject);
     if let Some(server) = server {
         subject.directory(server)?;
     }
-    let serving = Serving {
-        server: subject.server(server),
-        behind: subject.behind(server),
-        engine: subject.engine(),
-        is_family: server == Some(Server::Postgres),
-        is_steady: server.is_none_or(Server::is_steady),
-    };
-    let before = serving.now()?;
-    let mut closed = None;
-    let (requests, said) = load(plan, case.load, subject, &mut || {
-        closed = Some(serving.now());
+    let serving = Serving::of(subject, server);
+    let (((requests, said), switches), spent) = serving.watched.during(|closed| {
+        let (before, mut after) = (serving.switches(), None);
+        let mut over = || {
+            closed();
+            after = Some(serving.switches());
+        };
+        let came = load(plan, case.load, subject, &mut over)?;
+        let after = after.unwrap_or_else(|| serving.switches());
+        Ok((came, after.saturating_sub(before)))
     })?;
-    let after = closed.unwrap_or_else(|| serving.now())?;
-    let mut measured = serving.costs(&before, &after, requests)?;
-    measured.extend(said);
-    Ok(measured)
+    let mut values = serving.costs(&spent, switches, requests);
+    values.extend(said);
+    Ok(Measured {
+        values,
+        used: Used::with_client(&spent),
+    })
 }
 
 /// Makes a load. `closed` is called when the window is over, if something comes after it.

@@ -71,7 +71,8 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
                     measure::prepare(plan, case, subject)?;
                     measure::measure(plan, case, subject)
                 });
-                for (measure, value) in found.into_iter().flatten() {
+                let values = found.map(|measured| measured.values);
+                for (measure, value) in values.into_iter().flatten() {
                     report.add(case.name, measure, index, (round, value));
                 }
             }

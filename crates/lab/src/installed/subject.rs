@@ -264,6 +264,13 @@ impl Subject {
         }
     }
 
+    /// The engine, to be asked what it did: not one of another build, which may say that in other words.
+    pub(super) fn outboard(&self) -> Option<&Outboard> {
+        let is_ours = [ENGINE, ADAPTIVE].contains(&self.name.as_str());
+        let engine = self.engine.as_ref().filter(|_| is_ours);
+        engine.map(|(outboard, _)| outboard)
+    }
+
     /// The engine's process.
     pub(super) fn engine(&self) -> Option<u32> {
         self.engine.as_ref().map(|(_, process)| process.id())

@@ -2,6 +2,7 @@
 //! what a loss costs those who wait for it.
 
 use super::answers::Answers;
+use crate::sampler::thread_time;
 use anyhow::{Context, Result, bail};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -31,6 +32,8 @@ pub struct Fetched {
     pub in_time: usize,
     /// Who gave up, was refused, or got another answer.
     pub failed: usize,
+    /// CPU time of all of them.
+    pub used: Duration,
 }
 
 impl Fetches {
@@ -55,6 +58,7 @@ impl Fetches {
                 all.times.extend(got.times);
                 all.in_time += got.in_time;
                 all.failed += got.failed;
+                all.used += got.used;
             }
             Ok(all)
         })
@@ -78,6 +82,7 @@ impl Fetches {
                 client.kept = None;
             }
             if Instant::now() >= end {
+                got.used = thread_time();
                 return got;
             }
         }

@@ -54,7 +54,12 @@ pub fn run(plan: &Plan, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         for (index, close) in [false, true].into_iter().enumerate() {
             let kind = if close { "close" } else { "keep-alive" };
             let doing = format!("round {round}: {kind}, nginx");
-            let nginx = || pair.rate_of_nginx(pair.nginx()?, close, plan.window);
+            let nginx = || {
+                let nginx = pair.nginx()?;
+                let rate = pair.rate_of_nginx(close, plan.window)?;
+                nginx.stop()?;
+                Ok(rate)
+            };
             if let Some(rate) = kept.one(&doing, nginx) {
                 keep(&mut report.rates[index][0], round - 1, rate);
             }
@@ -135,11 +140,9 @@ impl Pair {
         Ok(done)
     }
 
-    /// Requests a second of nginx, which is ended by that.
-    pub fn rate_of_nginx(&self, nginx: Nginx, close: bool, window: Duration) -> Result<f64> {
-        let rate = self.wrk(&format!("{}/64", Nginx::address()), close, window)?;
-        nginx.stop()?;
-        Ok(rate)
+    /// Requests a second of nginx.
+    pub fn rate_of_nginx(&self, close: bool, window: Duration) -> Result<f64> {
+        self.wrk(&format!("{}/64", Nginx::address()), close, window)
     }
 
     /// Requests a second of the responder.

@@ -2,7 +2,7 @@
 //! the engine says of itself.
 
 use super::cores::Cores;
-use super::{family_time, run_time};
+use super::{family_time, own_time, run_time};
 use crate::outboard::{Counter, Outboard};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,24 @@ impl Watched {
         let engine = self.engine.as_ref().map(Outboard::stats).transpose()?;
         Ok(engine.unwrap_or_default())
     }
+
+    /// Does `work`, and says what was used meanwhile, besides what it returned: until it says that its window is over,
+    /// as it may wait for stragglers after that, or until it is done.
+    ///
+    /// # Errors
+    /// It fails, or a process is no more.
+    pub fn during<T>(
+        &self,
+        work: impl FnOnce(&mut (dyn FnMut() + Send)) -> Result<T>,
+    ) -> Result<(T, Spent)> {
+        // The engine is asked by a program, which is no part of what is measured.
+        let engine = self.engine()?;
+        let before = Account::now(self)?.with(engine);
+        let mut at_end = None;
+        let done = work(&mut || at_end = Some(Account::now(self)))?;
+        let after = at_end.unwrap_or_else(|| Account::now(self))?;
+        Ok((done, after.with(self.engine()?).since(&before)))
+    }
 }
 
 /// The state at a time, of cores and processes.
@@ -38,6 +56,7 @@ pub struct Account {
     at: Instant,
     cores: Cores,
     processes: BTreeMap<&'static str, Duration>,
+    own: Duration,
     engine: Vec<Counter>,
 }
 
@@ -50,6 +69,8 @@ pub struct Spent {
     pub cores: Cores,
     /// What the processes used, by their names.
     pub processes: BTreeMap<&'static str, Duration>,
+    /// What this process used, and its children that have ended.
+    pub own: Duration,
     /// What the engine did, if there is one.
     pub engine: Option<Engine>,
 }
@@ -135,6 +156,7 @@ impl Account {
             at: Instant::now(),
             cores,
             processes,
+            own: own_time()?,
             engine: Vec::new(),
         })
     }
@@ -163,6 +185,7 @@ impl Account {
             passed: self.at.saturating_duration_since(earlier.at),
             cores: self.cores.since(&earlier.cores),
             processes: processes.collect(),
+            own: self.own.saturating_sub(earlier.own),
             engine: (!self.engine.is_empty()).then(|| engine(&self.engine, &earlier.engine)),
         }
     }
@@ -227,6 +250,8 @@ mod tests {
     use super::{Account, Spent, Watched, engine};
     use crate::outboard::Counter;
     use crate::sampler::cores::{Cores, Times};
+    use crate::sampler::thread_time;
+    use anyhow::{Result, bail};
     use rustix::process::{Pid, Signal, kill_process_group};
     use std::collections::BTreeMap;
     use std::os::unix::process::CommandExt;
@@ -296,6 +321,7 @@ mod tests {
                 ],
             },
             processes: BTreeMap::default(),
+            own: Duration::ZERO,
             engine: None,
         };
         assert_eq!(spent.machine(), Duration::from_secs(1));
@@ -333,6 +359,37 @@ mod tests {
         assert!(spent.engine.is_none());
         assert!(Account::now(&watched).is_err(), "it is no more");
     }
+
+    /// What comes after the window is in no account; and what this process does is told apart.
+    #[test]
+    fn an_account_ends_where_its_work_says_so() {
+        let busy = |time: Duration| {
+            let began = thread_time();
+            while thread_time().saturating_sub(began) < time {}
+        };
+        let (nobody, began) = (Watched::default(), Instant::now());
+        let work = |closed: &mut (dyn FnMut() + Send)| {
+            busy(Duration::from_millis(60));
+            closed();
+            let window = began.elapsed();
+            busy(Duration::from_millis(10));
+            Ok(window)
+        };
+        let (window, spent) = nobody.during(work).unwrap();
+        assert!(spent.passed <= window, "{spent:?}");
+        // In steps of ten milliseconds, of programs and of the kernel.
+        assert!(spent.own >= Duration::from_millis(30), "{spent:?}");
+        assert!(spent.processes.is_empty() && spent.engine.is_none());
+        let whole = |_: &mut (dyn FnMut() + Send)| {
+            busy(Duration::from_millis(60));
+            Ok(())
+        };
+        let ((), spent) = nobody.during(whole).unwrap();
+        assert!(spent.passed >= Duration::from_millis(60), "{spent:?}");
+        let failed: Result<((), Spent)> = nobody.during(|_| bail!("no window"));
+        assert_eq!(failed.unwrap_err().to_string(), "no window");
+    }
+
     /// As a database has a process for each of its clients: also one that comes while it is measured.
     #[test]
     fn a_family_is_charged_what_its_children_used() {

@@ -5,6 +5,7 @@ pub mod cores;
 pub mod perf;
 
 use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// The kernel's unit in `/proc/PID/stat`, in milliseconds: USER_HZ is 100 on every architecture that we
@@ -87,6 +88,12 @@ pub fn switches(pid: u32) -> u64 {
 pub fn own_time() -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
     Ok(time(ticks_in(&text)?.iter().sum()))
+}
+
+/// The CPU time of the calling thread so far.
+pub fn thread_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 /// Ticks of process `pid`, as [`ticks_in`] has them.

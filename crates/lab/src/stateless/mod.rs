@@ -10,8 +10,10 @@ mod bare;
 
 use crate::cores;
 use crate::experiment::analysis::{Interval, paired_ratio};
+use crate::experiment::used::SERVER;
 use crate::kept::{Kept, Made};
 use crate::process::Process;
+use crate::sampler::account::{Spent, Watched};
 use crate::statistics::median;
 use crate::table::Table;
 use crate::tool;
@@ -181,7 +183,7 @@ fn measure(world: &World, plan: &Plan, case: &Case, series: &mut Series) -> Resu
         Some(length) if series.bare.len() % 2 == 1 => Some(bare_rate(world, plan, length)?),
         _ => None,
     };
-    let said = both_ends(world, plan, case)?;
+    let (said, _) = both_ends(world, plan, case)?;
     let number = |name: &str| said[name].as_f64().unwrap_or(0.0);
     let counted = Counted::of(&said);
     let bare = match bare_first {
@@ -217,32 +219,41 @@ pub(crate) struct Ends {
     pub errors: u64,
     /// Bytes of a frame, in the mean of both ways.
     pub length: usize,
+    /// What that took.
+    pub spent: Spent,
 }
 
 /// Measures responder and client once.
 pub(crate) fn ends(world: &World, plan: &Plan, case: &Case) -> Result<Ends> {
-    let said = both_ends(world, plan, case)?;
+    let (said, spent) = both_ends(world, plan, case)?;
     let number = |name: &str| said[name].as_f64().unwrap_or(0.0);
     Ok(Ends {
         requests: number("requests_per_second"),
         connections: number("connections_per_second"),
         errors: said["errors"].as_u64().unwrap_or(0),
         length: Counted::of(&said).length(),
+        spent,
     })
 }
 
-fn both_ends(world: &World, plan: &Plan, case: &Case) -> Result<Value> {
+fn both_ends(world: &World, plan: &Plan, case: &Case) -> Result<(Value, Spent)> {
     let responder = start_responder(world, plan)?;
-    let printed = world
+    let client = world
         .program(Side::Client, &plan.binary)
         .on_core(CORES.1)
         .args(["load", &format!("http://{}/?s=64", Side::Server.ipv4())])
         .args(["-c", &plan.connections.to_string(), "--json"])
         .args(["-d", &format!("{}ms", plan.window.as_millis())])
-        .args(case.arguments)
-        .output()?;
+        .args(case.arguments);
+    let watched = Watched {
+        processes: vec![(SERVER, responder.id())],
+        ..Watched::default()
+    };
+    let (printed, spent) = watched.during(|_| client.output())?;
     responder.stop(STARTING)?;
-    serde_json::from_str(&printed).with_context(|| format!("the load client said: {printed}"))
+    let said = serde_json::from_str(&printed);
+    let said = said.with_context(|| format!("the load client said: {printed}"))?;
+    Ok((said, spent))
 }
 
 fn start_responder(world: &World, plan: &Plan) -> Result<Process> {

@@ -140,9 +140,11 @@ fn client(busy: f64) -> Client {
 }
 
 #[test]
-fn of_a_client_that_nobody_looked_at_nothing_is_said() {
+fn of_a_client_that_nobody_looked_at_it_is_said_that_nothing_is_known() {
     let report = said(|_, _| Ok(Sample::default().with("rate", 100.0)));
-    assert!(!report.contains("client was"), "{report}");
+    let told = "Whether the client was the limit is not known.";
+    assert!(report.contains(told), "{report}");
+    assert!(!report.contains("nowhere the limit"), "{report}");
     let report = said(|_, _| Ok(Sample::default().with("rate", 100.0).by(client(0.5))));
     let told = "The client was nowhere the limit.";
     assert!(report.contains(told), "{report}");

@@ -1,6 +1,6 @@
 //! 001, table 6.4: one-way latency by size, of a program that waits and of one that polls.
 
-use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
+use super::super::bed::{Bed, CLIENT_CORE, Cost, SERVER_CORE, STACKS};
 use super::super::{Entry, Extent, Setup};
 use super::beds::{LOOKS, core_of_looking, cores_here};
 use super::server::{self, Words};
@@ -280,11 +280,12 @@ impl Bench for Latency {
         };
         let server = server::start(&self.setup, bed, &words)?;
         let pid = server.id();
-        let (mut times, used) = measure(bed, pid, place.client(), words.size, at.window)?;
+        let (mut times, cost) = measure(bed, pid, place.client(), words.size, at.window)?;
         server.kill()?;
         let messages = times.len() as f64;
         let median = server::median(&mut times).context("not a single message")?;
-        let sample = Sample::default().with(SERVER, used.as_secs_f64() * 1e6 / messages);
+        let used = cost.server().as_secs_f64() * 1e6 / messages;
+        let sample = cost.sample(at.window).with(SERVER, used);
         if at.subject != BOUND {
             return Ok(sample.with(ONE_WAY, median / 2.0));
         }
@@ -303,18 +304,18 @@ fn switch(setup: &Setup, bed: &Bed, window: Duration) -> Result<f64> {
     Ok(number(&read(&program.output()?)?, "switch_ns")? / 1e3)
 }
 
-/// The times of exchanges with a client on this core, and what the program used meanwhile.
+/// The times of exchanges with a client on this core, and what they cost.
 fn measure(
     bed: &Bed,
     pid: u32,
     client: usize,
     size: usize,
     window: Duration,
-) -> Result<(Vec<Duration>, Duration)> {
+) -> Result<(Vec<Duration>, Cost)> {
     let asks = || server::exchanges(size, window);
     let (times, cost) = bed.account_with(&[pid], || server::as_client_on(bed, client, asks))?;
     cost.came_to_engine()?;
-    Ok((times, cost.server()))
+    Ok((times, cost))
 }
 
 fn findings() -> Vec<Finding> {

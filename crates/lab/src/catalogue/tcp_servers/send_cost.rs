@@ -8,6 +8,7 @@ use super::{Beds, PLACE, PLACES, cited, number, peer, read, subject, subjects};
 use crate::cores;
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
+use crate::sampler::thread_time;
 use anyhow::{Context, Result};
 
 pub const ENTRY: Entry = Entry {
@@ -235,16 +236,22 @@ impl Bench for SendCost {
             .args(["send", "--way", way])
             .args(["--size", at.word(SIZE)?, "--batch", &batch.to_string()])
             .args(["--seconds", &at.window.as_secs().max(1).to_string()]);
-        let ((_, printed), cost) = bed.account(|| {
+        let ((peer, printed), cost) = bed.account(|| {
             peer::with(
                 bed,
-                |stream| peer::acknowledge(stream, batch * size),
+                |stream| {
+                    peer::acknowledge(stream, batch * size)?;
+                    // The thread is there for that alone.
+                    Ok(thread_time())
+                },
                 |address| program.args(["--to", &address.to_string()]).output(),
             )
         })?;
         let found = read(&printed)?;
         let call = number(&found, "call_ns")?;
-        let mut sample = Sample::default()
+        let cost = cost.of_child(peer);
+        let mut sample = cost
+            .sample(at.window)
             .with(COST, call)
             .with(SENDER, number(&found, "cpu_ns")?);
         if let Some(rate) = cores::rate(SERVER_CORE) {

@@ -3,8 +3,8 @@
 use super::super::bed::{Bed, Cost};
 use super::{number, peer, read};
 use crate::process::Program;
+use crate::sampler::thread_time;
 use anyhow::{Result, bail};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use std::io::Read;
 use std::net::TcpStream;
@@ -87,12 +87,6 @@ fn receive(mut stream: TcpStream) -> Result<Received> {
         passed: began.elapsed(),
         used: thread_time().saturating_sub(used),
     })
-}
-
-/// CPU time of the calling thread.
-fn thread_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 #[cfg(test)]
