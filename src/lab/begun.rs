@@ -30,9 +30,7 @@ const UNCOMPARED: &str = "levels, subjects and measures were not compared with t
 /// Whether what measures now is what has measured, or may be something else.
 pub fn go_on(directory: &mut Directory, anyway: bool) -> Result<()> {
     let header = directory.header();
-    let log = header.settings[LOG].as_str().map(PathBuf::from);
-    let now = settings(log.as_deref())?;
-    let mut found = header.differences(env!("OUTBOARD_VERSION"), &now);
+    let mut found = changed(header)?;
     found.extend(declared_otherwise(header)?);
     if found.is_empty() {
         return Ok(());
@@ -46,6 +44,13 @@ pub fn go_on(directory: &mut Directory, anyway: bool) -> Result<()> {
         );
     }
     directory.change(format!("when it went on, {}", found.join("; ")))
+}
+
+/// What is not as it was when a run was begun: what measures, the machine, and the log.
+pub fn changed(header: &Header) -> Result<Vec<String>> {
+    let log = header.settings[LOG].as_str().map(PathBuf::from);
+    let now = settings(log.as_deref())?;
+    Ok(header.differences(env!("OUTBOARD_VERSION"), &now))
 }
 
 /// Where a run was begun with other levels, subjects or measures than would be measured now.

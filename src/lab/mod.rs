@@ -1,6 +1,7 @@
 //! `outboard lab`: experiments on this machine, engine and kernel side by side.
 
 mod begun;
+mod grouped;
 mod only;
 mod results;
 mod shaped;

@@ -2,7 +2,7 @@
 
 use ::lab::experiment::group::Group;
 use ::lab::experiment::{Directory, comparison, report};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,15 +14,16 @@ pub struct Report {
     directory: PathBuf,
 }
 
-/// Compare two runs of the same experiment: what differs, beyond the rounds' own spread
+/// Compare two runs of the same experiment, or two groups: what differs, beyond the rounds' own spread
 ///
+/// Of two groups each experiment that was run in both is compared.
 /// The machines' settings are compared, too. Ratios are of medians, second to first, with 95 %
 /// bootstrap intervals, if there are five rounds of each; runs are not paired, so what changed in the
 /// machine between them is in the ratio as well.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  outboard lab compare outboard-lab/web-1 outboard-lab/web-2")]
 pub struct Compare {
-    /// The directory of the first run
+    /// The directory of the first run, or group
     #[arg(value_name = "FIRST")]
     first: PathBuf,
     /// The directory of the second
@@ -35,7 +36,7 @@ pub fn report(args: &Report) -> Result<ExitCode> {
     if let Some(group) = Group::open(&args.directory)? {
         for name in &group.experiments {
             let path = args.directory.join(name);
-            if path.is_dir() {
+            if Directory::is_there(&path) {
                 report::write(&Directory::open(&path)?)?;
             }
         }
@@ -52,6 +53,16 @@ pub fn report(args: &Report) -> Result<ExitCode> {
 
 /// Compares.
 pub fn compare(args: &Compare) -> Result<ExitCode> {
+    let groups = (Group::open(&args.first)?, Group::open(&args.second)?);
+    match &groups {
+        (Some(one), Some(other)) => {
+            let text = comparison::compare_groups((&args.first, one), (&args.second, other))?;
+            print!("{text}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        (None, None) => {}
+        _ => bail!("one of the two is a group, and the other a single run"),
+    }
     let first = Directory::open(&args.first)?;
     let second = Directory::open(&args.second)?;
     print!("{}", comparison::compare(&first, &second)?);

@@ -1,15 +1,16 @@
 //! `outboard lab list` and `lab run`: the experiments that have the one shape.
 
 use super::begun::{LOG, extent, go_on, replaced, settings};
+use super::grouped;
 use super::only::keep;
 use super::watch::{Place, Watch};
 use ::lab::catalogue::{self, Entry, Setup};
 use ::lab::experiment::directory::{Asked, Header};
-use ::lab::experiment::group::Group;
+use ::lab::experiment::group::{Group, Told};
 use ::lab::experiment::surroundings::Here;
 use ::lab::experiment::{Directory, End, Rules, Runner, report};
 use ::lab::table::Table;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,7 +45,7 @@ pub struct Run {
     /// know of their engine; all: every one whose programs are installed
     #[arg(value_name = "NAME", required_unless_present = "resume")]
     names: Vec<String>,
-    /// Go on with the run in this directory
+    /// Go on with the run in this directory, or with what is left of a group
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "log", "seed"])]
     resume: Option<PathBuf>,
     /// Go on although outboard or the machine is not as it was; the report says so on top
@@ -77,7 +78,7 @@ pub struct All {
 
 /// How experiments are run.
 #[derive(clap::Args)]
-struct Options {
+pub struct Options {
     /// A first impression: fewer levels, rounds and seconds
     #[arg(long)]
     quick: bool,
@@ -110,6 +111,47 @@ struct Options {
 fn only(text: &str) -> Result<(String, String), String> {
     let (axis, level) = text.split_once('=').ok_or("is not AXIS=LEVEL")?;
     Ok((axis.to_owned(), level.to_owned()))
+}
+
+impl Options {
+    /// As a group notes it, to go on with what has not begun.
+    ///
+    /// # Errors
+    /// There is no such log.
+    pub fn told(&self) -> Result<Told> {
+        Ok(Told {
+            quick: self.quick,
+            only: self.only.clone(),
+            rounds: self.rounds,
+            seconds: self.seconds,
+            limit: self.limit,
+            precision: self.precision,
+            log: self.log.as_deref().map(whole).transpose()?,
+            seed: self.seed,
+        })
+    }
+
+    /// What a group was told, with another limit, if there is one.
+    pub fn of(told: &Told, limit: Option<u64>) -> Self {
+        Self {
+            quick: told.quick,
+            // Where the directory of the group is, whoever goes on with it knows.
+            into: PathBuf::new(),
+            only: told.only.clone(),
+            rounds: told.rounds,
+            seconds: told.seconds,
+            limit: limit.or(told.limit),
+            precision: told.precision,
+            log: told.log.clone(),
+            seed: told.seed,
+        }
+    }
+}
+
+/// The whole path of a log.
+fn whole(log: &Path) -> Result<PathBuf> {
+    let whole = log.canonicalize();
+    whole.with_context(|| format!("cannot open {}", log.display()))
 }
 
 /// Lists them.
@@ -155,6 +197,9 @@ impl All {
 pub fn run(args: &Run) -> Result<ExitCode> {
     let stop = stop_by_signals()?;
     if let Some(path) = &args.resume {
+        if let Some(group) = Group::open(path)? {
+            return grouped::go_on(path, group, args.options.limit, args.anyway, &stop);
+        }
         let mut directory = Directory::resume(path)?;
         go_on(&mut directory, args.anyway)?;
         let entry = catalogue::find(&directory.header().experiment.name)?;
@@ -205,9 +250,13 @@ fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Res
                     let made = Group {
                         name: name.clone(),
                         experiments: members.map(|part| part.entry.name.to_owned()).collect(),
-                        left_out: Vec::new(),
+                        told: Some(options.told()?),
+                        ..Group::default()
                     };
-                    groups.push((free(&options.into, name)?, made));
+                    // Whatever becomes of the first, it is known what was to be run.
+                    let path = free(&options.into, name)?;
+                    made.write(&path)?;
+                    groups.push((path, made));
                     groups.len() - 1
                 }
             });
@@ -217,53 +266,79 @@ fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Res
             None => free(&options.into, entry.name)?,
         };
         let all = part.group.as_deref() == Some(ALL);
-        let made = match entry.missing().filter(|_| all) {
-            Some(missing) => Err(anyhow!("left out: {missing} is not installed")),
-            None => Directory::create(&path, part.header.clone()).and_then(|mut directory| {
-                let place = Place {
-                    number: index + 1,
-                    of: planned.len(),
-                    later: planned[index + 1..].iter().map(Planned::takes).sum(),
-                };
-                go(entry, &mut directory, options.limit, stop, place)
-            }),
+        let place = Place {
+            number: index + 1,
+            of: planned.len(),
+            later: planned[index + 1..].iter().map(Planned::takes).sum(),
         };
-        let error = match made {
-            Ok(is_good) => {
-                are_good &= is_good;
-                None
-            }
-            Err(error) => Some(error),
-        };
+        let came = Came::of(entry.missing().filter(|_| all), || {
+            let mut directory = Directory::create(&path, part.header.clone())?;
+            go(entry, &mut directory, options.limit, stop, place)
+        });
         if let Some((path, group)) = group.map(|group| &mut groups[group]) {
-            if let Some(error) = &error {
-                group
-                    .left_out
-                    .push((entry.name.to_owned(), format!("{error:#}")));
-            }
+            group.note(entry.name, came.why());
             group.write(path)?;
         }
-        match error {
-            // Of all there are, one that cannot be run does not take the others with it. What is not installed is left
-            // out, and no failure.
-            Some(error) if all => {
-                println!("{}: {error:#}\n", entry.name);
-                are_good &= entry.missing().is_some();
-            }
-            Some(error) => return Err(error),
-            None => {}
-        }
+        are_good &= came.told(entry.name, all)?;
     }
     for (path, group) in &groups {
         let page = group.write(path)?;
         let page = page.with_extension("html");
         println!("All of {}: {}\n", group.name, page.display());
+        if stop.load(Ordering::Relaxed) {
+            println!(
+                "Interrupted; to go on with what is left: outboard lab run --resume {}\n",
+                path.display()
+            );
+        }
     }
     Ok(code(are_good))
 }
 
+/// What came of one of several.
+pub(super) enum Came {
+    /// It was run: whether something came of it, and nothing failed.
+    Run(bool),
+    /// This program is missing; of all there are, that is no failure.
+    LeftOut(String),
+    /// It could not be run.
+    Failed(Error),
+}
+
+impl Came {
+    /// Runs it, unless a program is missing.
+    pub fn of(missing: Option<&str>, run: impl FnOnce() -> Result<bool>) -> Self {
+        match missing {
+            Some(missing) => Self::LeftOut(missing.into()),
+            None => run().map_or_else(Self::Failed, Self::Run),
+        }
+    }
+
+    /// Why it is not there, if it is not.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::Run(_) => None,
+            Self::LeftOut(missing) => Some(format!("left out: {missing} is not installed")),
+            Self::Failed(error) => Some(format!("{error:#}")),
+        }
+    }
+
+    /// Tells whoever runs it of what is not there; whether all is as it should be. Of all there are, one that cannot be
+    /// run does not take the others with it.
+    pub fn told(self, name: &str, is_of_all: bool) -> Result<bool> {
+        match self {
+            Self::Run(is_good) => Ok(is_good),
+            Self::Failed(error) if !is_of_all => Err(error),
+            ref not_there => {
+                println!("{name}: {}\n", not_there.why().unwrap_or_default());
+                Ok(matches!(not_there, Self::LeftOut(_)))
+            }
+        }
+    }
+}
+
 /// Refuses a library of another build, if programs are run with it in one of these.
-fn check(entries: &[&Entry]) -> Result<()> {
+pub(super) fn check(entries: &[&Entry]) -> Result<()> {
     match entries
         .iter()
         .any(|entry| catalogue::is_with_library(entry))
@@ -274,7 +349,7 @@ fn check(entries: &[&Entry]) -> Result<()> {
 }
 
 /// The group of everything.
-const ALL: &str = "all";
+pub(super) const ALL: &str = "all";
 
 /// One that is to be run.
 struct Planned {
@@ -287,11 +362,16 @@ struct Planned {
 impl Planned {
     /// How long it takes at least, as a rule.
     fn takes(&self) -> Duration {
-        let (experiment, rules) = (&self.header.experiment, &self.header.rules);
-        match self.entry.missing() {
-            Some(_) => Duration::ZERO,
-            None => self.entry.takes(experiment, rules, rules.least_rounds),
-        }
+        takes(self.entry, &self.header)
+    }
+}
+
+/// How long one takes at least, as a rule.
+pub(super) fn takes(entry: &Entry, header: &Header) -> Duration {
+    let (experiment, rules) = (&header.experiment, &header.rules);
+    match entry.missing() {
+        Some(_) => Duration::ZERO,
+        None => entry.takes(experiment, rules, rules.least_rounds),
     }
 }
 
@@ -314,7 +394,7 @@ fn plan(names: &[impl AsRef<str>], options: &Options) -> Result<Vec<Planned>> {
     Ok(planned)
 }
 
-fn code(is_good: bool) -> ExitCode {
+pub(super) fn code(is_good: bool) -> ExitCode {
     if is_good {
         ExitCode::SUCCESS
     } else {
@@ -323,7 +403,7 @@ fn code(is_good: bool) -> ExitCode {
 }
 
 /// Runs one, or goes on with it, and reports; whether something came of it, and nothing failed.
-fn go(
+pub(super) fn go(
     entry: &Entry,
     directory: &mut Directory,
     limit: Option<u64>,
@@ -379,17 +459,14 @@ fn go(
     Ok(failed.is_none() && !analysis.found.is_empty())
 }
 
-fn header(options: &Options, entry: &Entry) -> Result<Header> {
+pub(super) fn header(options: &Options, entry: &Entry) -> Result<Header> {
     let extent = extent(options.quick);
     let mut experiment = entry.declare(extent);
     keep(&mut experiment, &options.only)?;
     let rules = entry.rules(extent);
     let log = options.log.as_ref().filter(|_| entry.name == REPLAYS);
-    let whole = log.map(|log| {
-        let whole = log.canonicalize();
-        whole.with_context(|| format!("cannot open {}", log.display()))
-    });
-    let settings = settings(whole.transpose()?.as_deref())?;
+    let log = log.map(|log| whole(log)).transpose()?;
+    let settings = settings(log.as_deref())?;
     let most_rounds = options.rounds.unwrap_or(rules.most_rounds);
     Ok(Header {
         experiment,
@@ -432,7 +509,7 @@ pub(super) fn stop_by_signals() -> Result<Arc<AtomicBool>> {
 
 #[cfg(test)]
 pub mod tests {
-    use super::{All, Options, Run, TcpServers, plan};
+    use super::{All, Came, Options, Run, TcpServers, plan};
     use ::lab::catalogue;
     use ::lab::experiment::directory::Header;
     use clap::Parser;
@@ -447,6 +524,11 @@ pub mod tests {
     pub fn header(words: &[&str]) -> Header {
         let run = Words::parse_from(words).run;
         plan(&run.names, &run.options).unwrap().remove(0).header
+    }
+
+    /// What these words tell of how it is to be run.
+    pub fn options(words: &[&str]) -> Options {
+        Words::parse_from(words).run.options
     }
 
     fn told(names: &[impl AsRef<str>], options: &Options) -> Vec<(Option<String>, &'static str)> {
@@ -493,6 +575,50 @@ pub mod tests {
             all - 1
         );
         assert!(planned(both).iter().all(|(name, _)| group(name)));
+    }
+
+    /// How experiments are run is the same when what has not begun is begun later.
+    #[test]
+    fn what_a_group_was_told_is_known_later() {
+        let words = [
+            "run",
+            "all",
+            "--quick",
+            "--only",
+            "subject=kernel",
+            "--rounds",
+            "3",
+            "--seconds",
+            "2",
+            "--limit",
+            "9",
+            "--precision",
+            "2.5",
+            "--log",
+            "/proc/self/../version",
+            "--seed",
+            "4",
+        ];
+        let told = options(&words).told().unwrap();
+        assert_eq!(told.log.as_deref(), Some("/proc/version".as_ref()));
+        assert_eq!(Options::of(&told, None).told().unwrap(), told);
+        let limited = Options::of(&told, Some(1)).told().unwrap();
+        assert_eq!((limited.limit, told.limit), (Some(1), Some(9)));
+    }
+
+    #[test]
+    fn what_is_not_installed_is_left_out_aloud_and_is_no_failure() {
+        let left_out = Came::of(Some("httperf"), || panic!("it is not run"));
+        let why = "left out: httperf is not installed";
+        assert_eq!(left_out.why().as_deref(), Some(why));
+        assert!(left_out.told("rates", true).unwrap());
+        let fails = || Came::of(None, || anyhow::bail!("no room"));
+        assert_eq!(fails().why().as_deref(), Some("no room"));
+        assert!(!fails().told("rates", true).unwrap());
+        assert!(fails().told("rates", false).is_err());
+        let run = Came::of(None, || Ok(false));
+        assert_eq!(run.why(), None);
+        assert!(!run.told("rates", false).unwrap());
     }
 
     /// The time of those to come is told: of more it is longer, and of none nothing.

@@ -4,12 +4,15 @@ use super::analysis::{Interval, analyse, values};
 use super::apart::apart;
 use super::declaration::Measure;
 use super::directory::{Asked, Directory};
+use super::group::Group;
 use super::order::{Cell, cells};
 use crate::statistics::median;
 use crate::table::{Table, figure};
 use anyhow::{Result, bail};
+use itertools::Itertools;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::path::Path;
 
 /// How often rounds are drawn anew for an interval.
 const RESAMPLES: usize = 2_000;
@@ -50,6 +53,36 @@ pub fn compare(first: &Directory, second: &Directory) -> Result<String> {
         (None, false) => "No combination has a value in both runs.\n".into(),
     };
     Ok(text)
+}
+
+/// The second group beside the first, as text: each experiment that is in both, and what only one of them has. What was
+/// not run is in neither.
+///
+/// # Errors
+/// They have no experiment in common, or a run cannot be read.
+pub fn compare_groups(first: (&Path, &Group), second: (&Path, &Group)) -> Result<String> {
+    let run = |(path, group): (&Path, &Group), name: &String| -> Result<Option<Directory>> {
+        let directory = path.join(name);
+        let is_there = group.experiments.contains(name) && Directory::is_there(&directory);
+        is_there.then(|| Directory::open(&directory)).transpose()
+    };
+    let names = first.1.experiments.iter().chain(&second.1.experiments);
+    let (mut text, mut alone, mut is_empty) = (String::new(), String::new(), true);
+    for name in names.unique() {
+        match (run(first, name)?, run(second, name)?) {
+            (Some(one), Some(other)) => {
+                is_empty = false;
+                text += &format!("{name}\n\n{}\n", compare(&one, &other)?);
+            }
+            (Some(_), None) => alone += &format!("{name}: only in the first\n"),
+            (None, Some(_)) => alone += &format!("{name}: only in the second\n"),
+            (None, None) => {}
+        }
+    }
+    if is_empty {
+        bail!("no experiment was run in both groups");
+    }
+    Ok(text + &alone)
 }
 
 /// What both have values of, side by side; nothing, if there is none.

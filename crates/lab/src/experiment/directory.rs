@@ -129,6 +129,11 @@ impl Directory {
         Self::resume(path)
     }
 
+    /// Whether there is a run in it.
+    pub fn is_there(path: &Path) -> bool {
+        path.join(RUN).exists()
+    }
+
     /// Opens that of a run that was made before, to go on with it. Nobody else can meanwhile.
     ///
     /// # Errors

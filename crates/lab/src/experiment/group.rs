@@ -16,7 +16,7 @@ const GROUP: &str = "group.json";
 const PAGE: &str = "index";
 
 /// What is run together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// What commands call it.
     pub name: String,
@@ -25,6 +25,33 @@ pub struct Group {
     /// Those that could not be run, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<(String, String)>,
+    /// How they are run; not known of groups of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
+    /// What had changed when it went on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+}
+
+/// How the experiments of a group are run: what has not begun is run so when the group goes on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Only what makes a first impression.
+    pub quick: bool,
+    /// Only these levels: names of an axis and of a level of it.
+    pub only: Vec<(String, String)>,
+    /// Rounds at most.
+    pub rounds: Option<u32>,
+    /// Seconds of each measurement.
+    pub seconds: Option<u64>,
+    /// Minutes after which no measurement begins, for each experiment.
+    pub limit: Option<u64>,
+    /// How far intervals may reach from their medians, in percent.
+    pub precision: f64,
+    /// The access log that is replayed, by its whole path.
+    pub log: Option<PathBuf>,
+    /// What the order of measurements begins with.
+    pub seed: u64,
 }
 
 impl Group {
@@ -44,6 +71,12 @@ impl Group {
         Ok(Some(group))
     }
 
+    /// Notes why an experiment is not there, or that it is.
+    pub fn note(&mut self, name: &str, why: Option<String>) {
+        self.left_out.retain(|(known, _)| known != name);
+        self.left_out.extend(why.map(|why| (name.to_owned(), why)));
+    }
+
     /// Writes the page of what has been run by now, and returns where it is, but for what its name ends in.
     ///
     /// # Errors
@@ -54,7 +87,7 @@ impl Group {
         let mut runs = Vec::new();
         for name in &self.experiments {
             let directory = path.join(name);
-            let is_there = directory.is_dir();
+            let is_there = Directory::is_there(&directory);
             let run = is_there.then(|| Directory::open(&directory)).transpose()?;
             runs.push(run.map(|run| (analyse(&run), run)));
         }
@@ -87,6 +120,7 @@ impl Group {
         }
         let warnings = warnings.into_iter();
         let warnings = warnings.map(|(words, names)| format!("{}: {words}", names.join(", ")));
+        let warnings = self.changes.iter().cloned().chain(warnings);
         let mut parts = vec![
             Part::Title(format!("{}, all of it", self.name)),
             Part::Warnings(warnings.collect()),

@@ -3,6 +3,7 @@
 use crate::fake::{Fixed, header, rules, scratch};
 use crate::{run, steady};
 use lab::experiment::Directory;
+use lab::experiment::comparison::compare_groups;
 use lab::experiment::group::Group;
 
 /// What was to hold in each stands on one page, with a link to its report; what was not run is named, and why.
@@ -13,6 +14,7 @@ fn one_page_has_what_was_to_hold_in_all_of_them() {
         name: "both".into(),
         experiments: ["one", "two", "three"].map(String::from).to_vec(),
         left_out: vec![("three".into(), "needs a program".into())],
+        ..Group::default()
     };
     assert_eq!(Group::open(scratch.path()).unwrap(), None);
     let page = group.write(scratch.path()).unwrap();
@@ -45,4 +47,45 @@ fn one_page_has_what_was_to_hold_in_all_of_them() {
     assert_eq!(again, group);
     group.experiments.clear();
     assert_ne!(again, group);
+}
+
+/// Groups are compared experiment by experiment; what only one of them has is named.
+#[test]
+fn two_groups_are_compared_by_what_both_have_run() {
+    let scratch = scratch();
+    let made = |number: &str, names: &[&str]| {
+        let path = scratch.path().join(number);
+        let group = Group {
+            name: "both".into(),
+            experiments: ["one", "two", "three", "four"].map(String::from).to_vec(),
+            ..Group::default()
+        };
+        for name in names {
+            let mut directory = Directory::create(&path.join(name), header(rules())).unwrap();
+            run(&mut directory, &mut steady(), &mut Fixed::default());
+        }
+        group.write(&path).unwrap();
+        (path, group)
+    };
+    let (one, its) = made("1", &["one", "two"]);
+    let (other, others) = made("2", &["three", "two"]);
+    let text = compare_groups((&one, &its), (&other, &others)).unwrap();
+    assert!(text.starts_with("two\n\n"), "{text}");
+    assert!(text.contains("1 B, engine"), "{text}");
+    let alone = "one: only in the first\nthree: only in the second\n";
+    assert!(text.ends_with(alone), "{text}");
+    let (third, its_own) = made("3", &["one"]);
+    let error = compare_groups((&other, &others), (&third, &its_own)).unwrap_err();
+    assert!(error.to_string().contains("in both groups"), "{error}");
+}
+
+/// Why something is not there is said until it is.
+#[test]
+fn what_was_left_out_and_is_run_later_is_left_out_no_more() {
+    let mut group = Group::default();
+    group.note("one", Some("needs a program".into()));
+    group.note("one", Some("needs another".into()));
+    assert_eq!(group.left_out, [("one".into(), "needs another".into())]);
+    group.note("one", None);
+    assert_eq!(group.left_out, []);
 }
