@@ -94,7 +94,8 @@ pub struct Options {
     /// Seconds of each measurement [default: as `lab list` says]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Minutes after which no measurement begins, for each experiment [default: 240, quick: 5]
+    /// Minutes after which no measurement begins, for each experiment [default: 240, quick: 5; where the least rounds
+    /// take longer, what they take]
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Repeat until intervals reach no further from their medians, in percent
@@ -468,16 +469,20 @@ pub(super) fn header(options: &Options, entry: &Entry) -> Result<Header> {
     let log = log.map(|log| whole(log)).transpose()?;
     let settings = settings(log.as_deref())?;
     let most_rounds = options.rounds.unwrap_or(rules.most_rounds);
+    let least_rounds = rules.least_rounds.min(most_rounds);
+    let window = options.seconds.map_or(rules.window, Duration::from_secs);
+    let limit = match options.limit {
+        Some(minutes) => Duration::from_secs(60 * minutes),
+        None => entry.limit(extent, &experiment, window, least_rounds),
+    };
     Ok(Header {
         experiment,
         rules: Rules {
-            least_rounds: rules.least_rounds.min(most_rounds),
+            least_rounds,
             most_rounds,
             precision: options.precision / 100.0,
-            limit: options
-                .limit
-                .map_or(rules.limit, |minutes| Duration::from_secs(60 * minutes)),
-            window: options.seconds.map_or(rules.window, Duration::from_secs),
+            limit,
+            window,
             seed: options.seed,
         },
         version: env!("OUTBOARD_VERSION").into(),

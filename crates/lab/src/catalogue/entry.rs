@@ -51,6 +51,9 @@ pub struct Entry {
 const AROUND: Duration = Duration::from_millis(1_500);
 /// What a first impression takes, as a rule.
 const IMPRESSION: Duration = Duration::from_secs(60);
+/// When no measurement begins any more, of those that take less.
+const LIMIT: Duration = Duration::from_secs(4 * 3_600);
+const QUICK_LIMIT: Duration = Duration::from_secs(5 * 60);
 /// Rounds of one, or fewer where so many take longer.
 const ROUNDS: u32 = 3;
 /// But not fewer than this: of one there is no interval.
@@ -94,6 +97,23 @@ impl Entry {
         (window * self.windows + AROUND).saturating_mul(cells)
     }
 
+    /// When no measurement begins any more if nobody says otherwise: late enough for the least rounds of such a run, where
+    /// one takes longer than as a rule, too.
+    pub fn limit(
+        &self,
+        extent: Extent,
+        experiment: &Experiment,
+        window: Duration,
+        least_rounds: u32,
+    ) -> Duration {
+        let least = self.round(experiment, window).saturating_mul(least_rounds);
+        let usual = match extent {
+            Extent::Full => LIMIT,
+            Extent::Quick => QUICK_LIMIT,
+        };
+        usual.max(least + least / 4)
+    }
+
     /// How it is run if nobody says otherwise.
     pub fn rules(&self, extent: Extent) -> Rules {
         let quick = extent == Extent::Quick;
@@ -113,9 +133,50 @@ impl Entry {
             least_rounds,
             most_rounds,
             precision: 0.05,
-            limit: Duration::from_secs(if quick { 5 * 60 } else { 4 * 3_600 }),
+            limit: self.limit(extent, &self.declare(extent), window, least_rounds),
             window,
             seed: 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Extent;
+    use crate::catalogue::{ALL, find};
+    use std::time::Duration;
+
+    /// What was cut short by its limit is no full run: that has seven rounds at least.
+    #[test]
+    fn the_least_rounds_of_everything_fit_its_limit() {
+        for entry in ALL {
+            for extent in [Extent::Full, Extent::Quick] {
+                let (rules, experiment) = (entry.rules(extent), entry.declare(extent));
+                let least = rules.least_rounds;
+                let takes = entry.round(&experiment, rules.window) * least;
+                assert!(
+                    takes <= rules.limit,
+                    "{}: {takes:?} of {rules:?}",
+                    entry.name
+                );
+            }
+            assert!(
+                entry.rules(Extent::Full).least_rounds >= 7,
+                "{}",
+                entry.name
+            );
+        }
+    }
+
+    #[test]
+    fn whoever_measures_longer_has_more_time() {
+        let entry = find("web").unwrap();
+        let experiment = entry.declare(Extent::Quick);
+        let limit = |seconds| {
+            let window = Duration::from_secs(seconds);
+            entry.limit(Extent::Quick, &experiment, window, 3).as_secs()
+        };
+        assert_eq!(limit(1), 300);
+        assert!(limit(600) > 3 * 600 * 2);
     }
 }
