@@ -1,17 +1,30 @@
 //! Beside kernel and engine an engine on a core of its own, as that of 003 had a machine of its own: the third core, where
-//! there is one. With two cores it is the client's, which is said in the roles and on top of the report.
+//! there is one. With two cores it is the client's, which is said in the roles and on top of the report. Beside it a kernel
+//! with as many cores: what it does with frames that come is on that core.
 
-use super::Setup;
 use super::bed::{Bed, CLIENT_CORE, ROLES, STACKS};
+use super::{Extent, Setup};
 use crate::experiment::declaration::Claim;
 use crate::experiment::left_out::LeftOut;
-use crate::world::World;
+use crate::receiving;
+use crate::world::{Side, World};
 use anyhow::Result;
 
 /// What a report calls it.
 pub const APART: &str = "engine apart";
-/// All three.
-pub const SUBJECTS: [&str; 3] = [STACKS[0], STACKS[1], APART];
+/// The kernel with as many cores as that engine and its server have.
+pub const TWO_CORES: &str = "kernel, two cores";
+/// Those of a first impression, which has no time for more.
+pub const QUICK: [&str; 3] = [STACKS[0], STACKS[1], APART];
+
+/// All that are compared.
+pub fn subjects(extent: Extent) -> Vec<String> {
+    let mut subjects = QUICK.to_vec();
+    if extent == Extent::Full {
+        subjects.insert(2, TWO_CORES);
+    }
+    subjects.into_iter().map(String::from).collect()
+}
 
 /// The core of an engine that has one of its own, of a machine with so many: the third, where there is one.
 pub const fn core_of_its_own(cores: usize) -> usize {
@@ -29,9 +42,12 @@ pub fn roles(cores: usize) -> String {
         CLIENT_CORE => {
             "on core 1 together with the client, as there are two cores only: neither has that core for itself"
         }
-        _ => "on core 2, its own: the kernel has a core less than it",
+        _ => "on core 2, its own: `kernel` has a core less than it",
     };
-    format!("{ROLES}; the engine of `{APART}` {place}")
+    format!(
+        "{ROLES}; the engine of `{APART}` {place}. `{TWO_CORES}` has the receive work of its server on that core, by receive \
+         packet steering: it has as many cores"
+    )
 }
 
 /// What a machine with so many cores has not.
@@ -45,28 +61,48 @@ pub fn left_out(cores: usize) -> Vec<LeftOut> {
 }
 
 /// The same claims of the engine apart, since that of the source had a machine of its own: each in the words that it has,
-/// and these.
-pub fn claims(of_shared: &[Claim], words: &str) -> Vec<Claim> {
-    let each = of_shared.iter().map(|claim| Claim {
-        says: format!("{}, {words}", claim.says),
-        subject: APART.into(),
-        ..claim.clone()
+/// and these. Beside the kernel, as in the source, and beside one with as many cores, where that is measured.
+pub fn claims(of_shared: &[Claim], words: &str, extent: Extent) -> Vec<Claim> {
+    let each = of_shared.iter().flat_map(|claim| {
+        let beside_kernel = Claim {
+            says: format!("{}, {words}", claim.says),
+            subject: APART.into(),
+            ..claim.clone()
+        };
+        let is_of_both = extent == Extent::Full && claim.to == STACKS[0];
+        let beside_two = is_of_both.then(|| Claim {
+            says: format!("{}, beside a kernel with as many cores", beside_kernel.says),
+            to: TWO_CORES.into(),
+            ..beside_kernel.clone()
+        });
+        std::iter::once(beside_kernel).chain(beside_two)
     });
     each.collect()
 }
 
-/// What one of the three is measured on, without a server.
+/// What one of them is measured on, without a server.
 pub fn bed(setup: &Setup, subject: &str) -> Result<Bed> {
-    if subject != APART {
-        return Bed::bare(setup, subject);
-    }
     let core = core_of_its_own(cores_here());
-    Bed::with_engine_on(setup, STACKS[1], World::new()?, core)
+    match subject {
+        APART => Bed::with_engine_on(setup, STACKS[1], World::new()?, core),
+        TWO_CORES => {
+            let world = World::new()?;
+            receiving::on_core(&world, Side::Server, core)?;
+            Bed::in_world(setup, STACKS[0], world)
+        }
+        shared => Bed::bare(setup, shared),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{APART, left_out, roles};
+    use super::{
+        APART, Extent, STACKS, Setup, TWO_CORES, bed, claims, core_of_its_own, cores_here,
+    };
+    use super::{left_out, roles, subjects};
+    use crate::experiment::declaration::{Bound, Citation, Claim};
+    use crate::tool;
+    use crate::world::Side;
 
     #[test]
     fn who_shares_a_core_is_said_in_the_roles_and_on_top() {
@@ -80,5 +116,66 @@ mod tests {
         assert_eq!(left_out(3), []);
         let alone = format!("`{APART}` on core 2, its own");
         assert!(roles(4).contains(&alone), "{}", roles(4));
+    }
+
+    #[test]
+    fn an_engine_apart_stands_beside_a_kernel_with_as_many_cores() {
+        let shared = Claim {
+            says: "It gains".into(),
+            citation: Citation::goal(),
+            measure: "rate".into(),
+            subject: STACKS[1].into(),
+            to: STACKS[0].into(),
+            at: Vec::new(),
+            ratio: Bound::AtLeast(1.0),
+        };
+        let figure = Claim {
+            to: String::new(),
+            ..shared.clone()
+        };
+        let told = |extent| -> Vec<(String, String)> {
+            let claims = claims(&[shared.clone(), figure.clone()], "apart", extent);
+            assert!(claims.iter().all(|claim| claim.subject == APART));
+            claims
+                .into_iter()
+                .map(|claim| (claim.says, claim.to))
+                .collect()
+        };
+        let words = |says: &str, to: &str| (says.to_owned(), to.to_owned());
+        let full = [
+            words("It gains, apart", STACKS[0]),
+            words(
+                "It gains, apart, beside a kernel with as many cores",
+                TWO_CORES,
+            ),
+            words("It gains, apart", ""),
+        ];
+        assert_eq!(told(Extent::Full), full);
+        assert_eq!(told(Extent::Quick), [full[0].clone(), full[2].clone()]);
+        let is_there = |extent| subjects(extent).iter().any(|name| name == TWO_CORES);
+        assert!(is_there(Extent::Full) && !is_there(Extent::Quick));
+    }
+
+    #[test]
+    fn a_kernel_with_two_cores_receives_on_the_other_one() {
+        let test = "a_kernel_with_two_cores_receives_on_the_other_one";
+        if crate::skip_without(test, &["ip"]) {
+            return;
+        }
+        let setup = Setup {
+            binary: "none".into(),
+            log: None,
+            kept: "none".into(),
+            subjects: vec![TWO_CORES.into()],
+        };
+        let steered = |subject: &str| {
+            let bed = bed(&setup, subject).unwrap();
+            let (world, interface) = (bed.world().name(Side::Server), Side::Server.interface());
+            let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
+            let read = tool::run(&format!("ip netns exec {world} cat {file}")).unwrap();
+            u32::from_str_radix(read.trim(), 16).unwrap()
+        };
+        assert_eq!(steered(TWO_CORES), 1 << core_of_its_own(cores_here()));
+        assert_eq!(steered(STACKS[0]), 0);
     }
 }

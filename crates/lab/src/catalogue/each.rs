@@ -62,11 +62,6 @@ impl<T> Each<T> {
         let made = each.map(|(name, one)| Ok((name, make(one)?)));
         Ok(Each(made.collect::<Result<_>>()?))
     }
-
-    /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().map(|(_, made)| made)
-    }
 }
 
 #[cfg(test)]
@@ -101,6 +96,8 @@ mod tests {
             number += 1;
             Ok(number)
         });
-        assert_eq!(each.unwrap().all().collect::<Vec<_>>(), [&1, &2]);
+        let each = each.unwrap();
+        let made = ["one", "other"].map(|name| *each.get(name).unwrap());
+        assert_eq!(made, [1, 2]);
     }
 }

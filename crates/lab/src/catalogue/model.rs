@@ -2,7 +2,7 @@
 //! file, and queueing models that have seen some of the loads and are held against the others: of one stage, and of
 //! two where the engine has a core of its own.
 
-use super::apart::{self, APART, SUBJECTS};
+use super::apart::{self, APART, QUICK as ALWAYS, TWO_CORES};
 use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
 use super::class_figures::{AGREEMENT, Agreement, SATURATION};
 use super::classes::{self, FILES, LARGEST, SEED};
@@ -93,12 +93,13 @@ fn declare(extent: Extent) -> Experiment {
             delays half as long again would have passed. Here the model sees some loads only, and is \
             held against the others: the busy share within 10 %, the time of a request within 15 %, or \
             within the run's own interval. Where the engine shares its server's core one queue is fitted, and two in \
-            a row, the source's system, where it has another."
+            a row, the source's system, where it has another. To a kernel that receives on another core none is fitted: \
+            what it does there is in no busy share of its server's."
             .into(),
         workload: format!(
             "arrivals by Poisson, a connection for each request, at most {CONNECTIONS} at once; {FILES} \
              files of SURGE's sizes in each class (class 4 up to {LARGEST} bytes), asked for by Zipf's \
-             law; loads in percent of what the slowest of all carries. Times from when a request \
+             law; loads in percent of what the slowest of kernel and engines carries. Times from when a request \
              was due. The engine's busy share is its run time on a core, as far as it was not looking for work. The \
              source: WebStone with exponential pauses, Apache. Its figures 4-1 to 4-7 have no numbers in its text, so none of \
              its points can be drawn beside ours; its table 4-2 stands beside our tests, and of table 4-1 where it was \
@@ -109,7 +110,7 @@ fn declare(extent: Extent) -> Experiment {
             Axis::of_numbers(CLASS, "", classes),
             Axis::of_numbers(LOAD, "%", loads),
         ],
-        subjects: SUBJECTS.map(String::from).to_vec(),
+        subjects: apart::subjects(extent),
         measures: vec![
             Measure::new(DELAY, "ms"),
             Measure::new(UTILISATION, "%"),
@@ -174,9 +175,13 @@ fn declare(extent: Extent) -> Experiment {
                 shares,
             }),
             there: there(),
+            without: apart::subjects(extent)
+                .into_iter()
+                .filter(|subject| subject == TWO_CORES)
+                .collect(),
         }),
     };
-    let apart = apart::claims(&experiment.claims, "which has another core");
+    let apart = apart::claims(&experiment.claims, "which has another core", extent);
     experiment.claims.extend(apart);
     experiment
 }
@@ -221,8 +226,11 @@ struct Loads {
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     // A load is a part of what the slowest one carries, also in a run that leaves out one of them.
+    let asked = setup.subjects.iter().map(String::as_str);
+    let asked = asked.filter(|subject| !ALWAYS.contains(subject));
+    let subjects = ALWAYS.into_iter().chain(asked);
     let setup = &Setup {
-        subjects: SUBJECTS.map(String::from).to_vec(),
+        subjects: subjects.map(String::from).collect(),
         ..setup.clone()
     };
     let (beds, sets) = classes::beds(setup)?;
@@ -270,7 +278,8 @@ impl Loads {
         }
         let set = self.sets.get(class).context("no such class")?;
         let mut least = f64::INFINITY;
-        for bed in self.beds.all() {
+        for subject in ALWAYS {
+            let bed = self.beds.get(subject)?;
             let (rate, _) = classes::saturate(bed, set, SEED, window)?;
             least = least.min(rate);
         }

@@ -93,7 +93,9 @@ fn expected(experiment: &Experiment) -> usize {
         .iter()
         .filter(|axis| axis.name != model.axis);
     let levels = others.map(|axis| axis.levels.len());
-    experiment.subjects.len() * levels.product::<usize>()
+    let subjects = experiment.subjects.iter();
+    let subjects = subjects.filter(|subject| !model.without.contains(subject));
+    subjects.count() * levels.product::<usize>()
 }
 
 /// The section; nothing without a curve.

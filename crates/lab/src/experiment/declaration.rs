@@ -356,6 +356,9 @@ pub struct Model {
     /// What the source has of its own models.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub there: Vec<There>,
+    /// Subjects, by name, that it is not fitted to: of what they do a part is in neither busy share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
 }
 
 /// What a source has of its model of a subject at some levels.
@@ -474,7 +477,8 @@ impl Experiment {
                 format!("no axis {}", model.axis),
             );
             let second = model.second.as_ref();
-            for subject in second.into_iter().flat_map(|second| &second.subjects) {
+            let fitted = second.into_iter().flat_map(|second| &second.subjects);
+            for subject in fitted.chain(&model.without) {
                 let is_known = self.subjects.contains(subject);
                 need(is_known, format!("no subject {subject}"));
             }

@@ -114,6 +114,9 @@ pub fn curves(directory: &Directory, analysis: &Analysis) -> Vec<Curve> {
     let mut groups: BTreeMap<(Vec<usize>, usize), Vec<Cell>> = BTreeMap::new();
     for levels in points(experiment) {
         for subject in 0..experiment.subjects.len() {
+            if model.without.contains(&experiment.subjects[subject]) {
+                continue;
+            }
             let mut others = levels.clone();
             others.remove(at);
             let levels = levels.clone();

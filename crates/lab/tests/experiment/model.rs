@@ -48,6 +48,7 @@ pub fn experiment() -> Experiment {
             held: ["50", "110", "170"].map(String::from).to_vec(),
             second: None,
             there: Vec::new(),
+            without: Vec::new(),
         }),
         ..super::fake::experiment()
     }
@@ -394,4 +395,19 @@ fn where_two_stages_are_not_all_it_is_said_what_is_missing() {
     ] {
         assert!(lacks.contains(part), "{part} in\n{lacks}");
     }
+}
+
+/// Of one whose work is in no busy share there is no curve, and none is missed.
+#[test]
+fn who_is_not_to_be_fitted_has_no_model() {
+    let mut of_one = experiment();
+    of_one.model.as_mut().unwrap().without = vec!["kernel".into()];
+    let (scratch, directory) = measured_of(of_one, answer);
+    let found = curves(&directory, &analyse(&directory));
+    let subjects: Vec<&str> = found.iter().map(|curve| curve.subject.as_str()).collect();
+    assert_eq!(subjects, ["engine"]);
+    report::write(&directory).unwrap();
+    let text = std::fs::read_to_string(scratch.path().join("report.md")).unwrap();
+    assert!(text.contains("the model says the busy share"), "{text}");
+    assert!(!text.contains("more there is no model"), "{text}");
 }
