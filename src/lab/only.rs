@@ -39,6 +39,12 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
         axis.levels.retain(|level| asked(&name, &level.name));
     }
     experiment.subjects.retain(|name| asked("subject", name));
+    if let Some(model) = &mut experiment.model {
+        let of_second = model.second.iter_mut().map(|second| &mut second.subjects);
+        for subjects in of_second.chain([&mut model.without]) {
+            subjects.retain(|name| asked("subject", name));
+        }
+    }
     if order::cells(experiment).is_empty() {
         let none = experiment.subjects.join(", ");
         bail!("there is nothing to be measured: {none} has none of what is asked for");
@@ -115,6 +121,18 @@ mod tests {
         let wrong = keep(&mut experiment, &words(&[("request", "nothing")]));
         assert!(wrong.unwrap_err().to_string().contains("close, 64 B"));
         assert!(keep(&mut experiment, &words(&[("colour", "red")])).is_err());
+    }
+
+    /// Whose engine is no stage of its own takes nothing with him that is of all.
+    #[test]
+    fn a_model_is_kept_of_those_that_are_left() {
+        let mut experiment = find("model").unwrap().declare(Extent::Full);
+        let before = experiment.pictures.len();
+        let only = ["kernel", "engine"].map(|name| ("subject".to_owned(), name.to_owned()));
+        keep(&mut experiment, &only).unwrap();
+        assert!(experiment.mistakes().is_empty());
+        assert_eq!(experiment.pictures.len(), before);
+        assert!(!experiment.claims.is_empty());
     }
 
     #[test]
