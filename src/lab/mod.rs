@@ -2,6 +2,7 @@
 
 mod begun;
 mod grouped;
+mod listed;
 mod only;
 mod results;
 mod shaped;
@@ -27,7 +28,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Experiment {
-    List(shaped::List),
+    List(listed::List),
     Run(shaped::Run),
     TcpServers(shaped::TcpServers),
     All(shaped::All),
@@ -229,7 +230,7 @@ struct Programs {
 /// Runs the experiment.
 pub fn run(args: Args) -> Result<ExitCode> {
     match &args.experiment {
-        Experiment::List(_) => return shaped::list(),
+        Experiment::List(args) => return listed::list(args),
         Experiment::Report(args) => return results::report(args),
         Experiment::Compare(args) => return results::compare(args),
         _ => {}

@@ -1,4 +1,4 @@
-//! `outboard lab list` and `lab run`: the experiments that have the one shape.
+//! `outboard lab run`: the experiments that have the one shape.
 
 use super::begun::{LOG, extent, go_on, replaced, settings};
 use super::grouped;
@@ -9,7 +9,6 @@ use ::lab::experiment::directory::{Asked, Header};
 use ::lab::experiment::group::{Group, Told};
 use ::lab::experiment::surroundings::Here;
 use ::lab::experiment::{Directory, End, Rules, Runner, report};
-use ::lab::table::Table;
 use anyhow::{Context, Error, Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
@@ -20,10 +19,6 @@ use std::time::Duration;
 
 /// The experiment that replays an access log.
 const REPLAYS: &str = "trace";
-
-/// List the experiments that `run` runs, with the documents whose figures they repeat
-#[derive(clap::Args)]
-pub struct List {}
 
 /// Run experiments, keep every measurement, and write a report with plots
 ///
@@ -153,29 +148,6 @@ impl Options {
 fn whole(log: &Path) -> Result<PathBuf> {
     let whole = log.canonicalize();
     whole.with_context(|| format!("cannot open {}", log.display()))
-}
-
-/// Lists them.
-pub fn list() -> Result<ExitCode> {
-    let mut table = Table::new(["name", "source", "seconds", "", ""]);
-    for column in [1, 3, 4] {
-        table.left(column);
-    }
-    for entry in catalogue::ALL {
-        let missing = entry.missing();
-        table.row([
-            entry.name.to_owned(),
-            entry.source.to_owned(),
-            format!("{} ({} quick)", entry.seconds.0, entry.seconds.1),
-            entry.about.to_owned(),
-            missing.map_or_else(String::new, |program| format!("needs {program}")),
-        ]);
-    }
-    print!("{table}");
-    for (group, names) in catalogue::GROUPS {
-        println!("{group} is {}", names.join(", "));
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 impl TcpServers {
