@@ -8,6 +8,7 @@ pub mod moderation;
 pub mod plain;
 pub mod singly;
 mod source;
+mod switched;
 pub mod zeromq;
 
 use super::bed::{Bed, Cost, SERVER_CORE, STACKS};
@@ -266,6 +267,9 @@ fn featured(features: &str, mtu: u32) -> Result<(World, Vec<&'static str>)> {
     let ethtool = world.program(Side::Server, "ethtool");
     let ethtool = ethtool.args(["-K", Side::Server.interface()]);
     ethtool.args(known.ethtool.split(' ')).output()?;
+    let ethtool = world.program(Side::Server, "ethtool");
+    let printed = ethtool.args(["-k", Side::Server.interface()]).output()?;
+    switched::check(known.ethtool, &printed)?;
     // A peer on this machine leaves sums unfinished. Who is to check them needs whole ones.
     if known.says("rx") == "off" {
         let ethtool = world.program(Side::Client, "ethtool");
@@ -279,8 +283,21 @@ fn featured(features: &str, mtu: u32) -> Result<(World, Vec<&'static str>)> {
 #[cfg(test)]
 mod tests {
     use super::direction::{DIRECTION, DIRECTIONS};
-    use super::{Extent, FEATURES, LARGE, MTU, SIZE, SMALL, plain, singly, subjects, zeromq};
+    use super::{
+        Extent, FEATURES, LARGE, MTU, MTUS, SIZE, SMALL, featured, plain, singly, subjects, zeromq,
+    };
     use crate::experiment::declaration::{Bound, Claim};
+
+    #[test]
+    fn every_state_of_the_features_can_be_had() {
+        let test = "every_state_of_the_features_can_be_had";
+        if crate::skip_without(test, &["ethtool"]) {
+            return;
+        }
+        for features in &FEATURES {
+            featured(features.name, MTUS[0]).unwrap();
+        }
+    }
 
     /// What is said to ethtool and to the engine is the same, as far as the engine has it.
     #[test]
