@@ -24,6 +24,8 @@ use std::time::Duration;
 
 const SIZE: &str = "message";
 const ONE_WAY: &str = "one-way latency";
+/// There and back.
+const HIGH: &str = "round trip, 99 %";
 const RATE: &str = "throughput";
 const CPU: &str = "CPU of the machine";
 /// Of streams, whose rate no link limits here: CPU for as much as another carried.
@@ -184,6 +186,7 @@ fn pictures(extent: Extent, title: &str, measure: &str) -> Vec<Picture> {
 fn latency_measures() -> Vec<Measure> {
     vec![
         Measure::new(ONE_WAY, "µs"),
+        Measure::new(HIGH, "µs"),
         Measure::new(PROGRAM_CPU, "µs"),
         Measure::new(ENGINE_CPU, "µs"),
         Measure::new(CPU, "%"),
@@ -202,12 +205,14 @@ fn latency_pictures(extent: Extent, title: &str) -> Vec<Picture> {
     all
 }
 
-/// What so many messages and answers took, and cost.
-fn told(one_way: f64, messages: f64, cost: &Cost) -> Sample {
+/// What so many messages and answers took, one way and there and back at most but for one in a hundred, and what they
+/// cost.
+fn told([one_way, high]: [f64; 2], messages: f64, cost: &Cost) -> Sample {
     let each = |time: Duration| time.as_secs_f64() * 1e6 / messages.max(1.0);
     let sample = cost
         .sample(cost.spent.passed)
         .with(ONE_WAY, one_way)
+        .with(HIGH, high)
         .with(PROGRAM_CPU, each(cost.server()))
         .with(CPU, 100.0 * cost.spent.share_of_machine());
     match cost.spent.engine {

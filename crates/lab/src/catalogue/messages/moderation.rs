@@ -4,7 +4,7 @@
 use super::super::bed::{Bed, SERVER_CORE, STACKS};
 use super::super::{Entry, Extent, Setup};
 use super::{
-    ALL, CPU, CPU_OF_GIGABIT, ENGINE_CPU, MTUS, ONE_WAY, PROGRAM_CPU, RATE, SIZE, direction,
+    ALL, CPU, CPU_OF_GIGABIT, ENGINE_CPU, HIGH, MTUS, ONE_WAY, PROGRAM_CPU, RATE, SIZE, direction,
     featured, plain,
 };
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
@@ -121,6 +121,7 @@ fn declare(extent: Extent) -> Experiment {
         subjects: SUBJECTS.map(|(name, ..)| name.into()).to_vec(),
         measures: vec![
             Measure::new(ONE_WAY, "µs"),
+            Measure::new(HIGH, "µs"),
             Measure::new(PROGRAM_CPU, "µs"),
             Measure::new(ENGINE_CPU, "µs"),
             Measure::new(RATE, "Mb/s"),

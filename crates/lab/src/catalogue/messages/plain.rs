@@ -226,10 +226,11 @@ pub(super) fn latency(setup: &Setup, bed: &Bed, size: usize, window: Duration) -
     let (mut times, cost) = bed.account_with(&[server.id()], || server::as_client(bed, ask))?;
     server.kill()?;
     cost.came_to_engine()?;
-    let median = server::median(&mut times).context("not a single message")?;
+    let [median, high] =
+        server::quantiles(&mut times, [0.5, 0.99]).context("not a single message")?;
     // CPU is of what comes before those that are timed, too.
     let messages = times.len() + server::WARM_UP;
-    Ok(told(median / 2.0, messages as f64, &cost))
+    Ok(told([median / 2.0, high], messages as f64, &cost))
 }
 
 /// Mb/s of a subject that sends, and how busy the machine was, in percent.

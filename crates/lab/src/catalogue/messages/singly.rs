@@ -3,7 +3,7 @@
 use super::super::bed::STACKS;
 use super::super::{Entry, Extent};
 use super::{
-    ALL, Beds, CPU, CPU_OF_GIGABIT, ENGINE_CPU, FEATURES, MTU, OFF, ONE_WAY, PROGRAM_CPU, RATE,
+    ALL, Beds, CPU, CPU_OF_GIGABIT, ENGINE_CPU, HIGH, FEATURES, MTU, OFF, ONE_WAY, PROGRAM_CPU, RATE,
     ROLES, SIZE, direction, mtu_axis, mtus, plain, subject,
 };
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
@@ -73,6 +73,7 @@ fn declare(extent: Extent) -> Experiment {
         subjects: STACKS.map(String::from).to_vec(),
         measures: vec![
             Measure::new(ONE_WAY, "µs"),
+            Measure::new(HIGH, "µs"),
             Measure::new(PROGRAM_CPU, "µs"),
             Measure::new(ENGINE_CPU, "µs"),
             Measure::new(RATE, "Mb/s"),

@@ -245,8 +245,8 @@ fn latency(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {
     server.kill()?;
     cost.came_to_engine()?;
     let found = read(&printed)?;
-    let (one_way, trips) = (number(&found, "one_way_us")?, number(&found, "trips")?);
-    Ok(told(one_way, trips + WARM_UP, &cost))
+    let times = [number(&found, "one_way_us")?, number(&found, "high_us")?];
+    Ok(told(times, number(&found, "trips")? + WARM_UP, &cost))
 }
 
 fn throughput(bed: &Bed, program: &Path, at: &At<'_>) -> Result<Sample> {

@@ -102,14 +102,23 @@ pub fn exchanges(size: usize, window: Duration) -> Result<Vec<Duration>> {
 
 /// The middle of some times, in microseconds.
 pub fn median(times: &mut [Duration]) -> Option<f64> {
-    let middle = times.len() / 2;
-    let (_, middle, _) = (!times.is_empty()).then(|| times.select_nth_unstable(middle))?;
-    Some(middle.as_secs_f64() * 1e6)
+    let [middle] = quantiles(times, [0.5])?;
+    Some(middle)
+}
+
+/// What such parts of some times are below, from 0 to 1, in microseconds.
+pub fn quantiles<const N: usize>(times: &mut [Duration], parts: [f64; N]) -> Option<[f64; N]> {
+    let last = times.len().checked_sub(1)?;
+    Some(parts.map(|part| {
+        let index = (times.len() as f64 * part) as usize;
+        let (_, time, _) = times.select_nth_unstable(index.min(last));
+        time.as_secs_f64() * 1e6
+    }))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{median, quantiles};
     use std::time::Duration;
 
     #[test]
@@ -117,5 +126,10 @@ mod tests {
         let mut times = [9, 2_500, 1].map(Duration::from_nanos);
         assert_eq!(median(&mut times), Some(0.009));
         assert_eq!(median(&mut []), None);
+        let mut times: Vec<Duration> = (0..200).rev().map(Duration::from_micros).collect();
+        assert_eq!(
+            quantiles(&mut times, [0.99, 0.5, 1.0]),
+            Some([198.0, 100.0, 199.0])
+        );
     }
 }
