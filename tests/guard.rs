@@ -234,7 +234,7 @@ const APACHE: &str = "ServerRoot SCRATCH\nPidFile SCRATCH/pid\nErrorLog SCRATCH/
     LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so\n\
     User nobody\nGroup nogroup\nListen 8000\nDocumentRoot SCRATCH\n";
 const HAPROXY: &str = "defaults\n  mode http\n  timeout client 9s\n  timeout server 9s\n  \
-    timeout connect 9s\nfrontend test\n  bind :8000\n  http-request return status 404\n";
+    timeout connect 9s\nfrontend test\n  bind :8000\n  http-request return status 200 content-type text/plain string page\n";
 
 /// The processes below one.
 fn below(pid: u32) -> std::collections::BTreeSet<String> {
@@ -243,6 +243,7 @@ fn below(pid: u32) -> std::collections::BTreeSet<String> {
     children.split_whitespace().map(String::from).collect()
 }
 
+/// And whoever asks them meanwhile has an answer to each request.
 #[test]
 fn servers_that_run_already_are_reloaded_by_their_own_signals() {
     let test = "servers_that_run_already_are_reloaded_by_their_own_signals";
@@ -257,6 +258,7 @@ fn servers_that_run_already_are_reloaded_by_their_own_signals() {
         let scratch = world.scratch().display().to_string();
         let file = world.scratch().join("server.conf");
         std::fs::write(&file, config.replace("SCRATCH", &scratch)).expect("a file");
+        std::fs::write(world.scratch().join("page"), "page").expect("a page");
         let program = world.program(Side::Server, name);
         let program = program.args(options).arg(&file);
         let mut server = program
@@ -273,6 +275,18 @@ fn servers_that_run_already_are_reloaded_by_their_own_signals() {
             .expect("it serves");
         let before = below(pid);
         let own = pid.to_string();
+        // A connection for each request: every reload finds some that are begun, and some that wait.
+        let load = Load {
+            server: address,
+            path: "/page".into(),
+            close: true,
+            connections: 32,
+            rate: 500.0,
+            duration: Duration::from_secs(3),
+            grace: LIMIT,
+        };
+        let asked = std::thread::scope(|scope| {
+        let clients = scope.spawn(|| world.on(Side::Client, || load.run()));
         let mut guard = guard(&[
             "--max",
             "1K",
@@ -290,7 +304,12 @@ fn servers_that_run_already_are_reloaded_by_their_own_signals() {
                 !now.is_empty() && now.is_disjoint(&before)
             })
             .expect("reloaded");
+        let asked = clients.join().expect("clients").expect("a load");
         guard.stop(LIMIT).expect("an end");
+        asked
+        });
+        assert_eq!((asked.failed, asked.unanswered()), (0, 0), "{name}: {asked:?}");
+        assert_eq!(asked.answered, asked.due, "{name}");
         server
             .wait_until(LIMIT, || world.is_reached(address))
             .expect("it serves still");
