@@ -286,29 +286,33 @@ fn servers_that_run_already_are_reloaded_by_their_own_signals() {
             grace: LIMIT,
         };
         let asked = std::thread::scope(|scope| {
-        let clients = scope.spawn(|| world.on(Side::Client, || load.run()));
-        let mut guard = guard(&[
-            "--max",
-            "1K",
-            "--interval",
-            "20ms",
-            "--pause",
-            "300ms",
-            "--pid",
-            &own,
-        ]);
-        // All that were there are replaced, and the master is not.
-        guard
-            .wait_until(LIMIT, || {
-                let now = below(pid);
-                !now.is_empty() && now.is_disjoint(&before)
-            })
-            .expect("reloaded");
-        let asked = clients.join().expect("clients").expect("a load");
-        guard.stop(LIMIT).expect("an end");
-        asked
+            let clients = scope.spawn(|| world.on(Side::Client, || load.run()));
+            let mut guard = guard(&[
+                "--max",
+                "1K",
+                "--interval",
+                "20ms",
+                "--pause",
+                "300ms",
+                "--pid",
+                &own,
+            ]);
+            // All that were there are replaced, and the master is not.
+            guard
+                .wait_until(LIMIT, || {
+                    let now = below(pid);
+                    !now.is_empty() && now.is_disjoint(&before)
+                })
+                .expect("reloaded");
+            let asked = clients.join().expect("clients").expect("a load");
+            guard.stop(LIMIT).expect("an end");
+            asked
         });
-        assert_eq!((asked.failed, asked.unanswered()), (0, 0), "{name}: {asked:?}");
+        assert_eq!(
+            (asked.failed, asked.unanswered()),
+            (0, 0),
+            "{name}: {asked:?}"
+        );
         assert_eq!(asked.answered, asked.due, "{name}");
         server
             .wait_until(LIMIT, || world.is_reached(address))

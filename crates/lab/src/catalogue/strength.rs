@@ -99,7 +99,9 @@ fn declare(extent: Extent) -> Experiment {
              of whoever sends. A server on the kernel is slowed as the engine's host is, and has no engine to be slowed. Kernel and engine have an unmodified nginx; \
              `outboard serve` knows of its engine."
         ),
-        roles: "server on core 0; engine and client on core 1".into(),
+        roles: "server on core 0; engine and client on core 1. What a kernel does with frames that come is there, too, as a \
+            veth has it done where the sender is: it has as many cores as an engine and its server"
+            .into(),
         axes: vec![
             Axis::of_words(STRENGTH, &levels),
             Axis::of_words(REQUEST, &names),

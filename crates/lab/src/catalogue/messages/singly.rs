@@ -3,8 +3,8 @@
 use super::super::bed::STACKS;
 use super::super::{Entry, Extent};
 use super::{
-    ALL, Beds, CPU, CPU_OF_GIGABIT, ENGINE_CPU, HIGH, FEATURES, MTU, OFF, ONE_WAY, PROGRAM_CPU, RATE,
-    ROLES, SIZE, direction, mtu_axis, mtus, plain, subject,
+    ALL, Beds, CPU, CPU_OF_GIGABIT, ENGINE_CPU, FEATURES, HIGH, MTU, OFF, ONE_WAY, PROGRAM_CPU,
+    RATE, ROLES, SIZE, direction, mtu_axis, mtus, plain, subject,
 };
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};

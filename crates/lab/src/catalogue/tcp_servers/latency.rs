@@ -103,7 +103,9 @@ fn roles(cores: usize) -> String {
              engine gives way to the client while that has something to do, and what an engine gains on a core of \
              its own does not show in full"
         }
-        _ => "on core 2, its own",
+        _ => {
+            "on core 2, its own: the kernel has a core less, and does what it does with frames that come on the client's"
+        }
     };
     format!(
         "the program on core 0, the client on core 1 or, where it is said to be on the program's core, on core 0; the \

@@ -284,7 +284,7 @@ fn roles(cores: usize) -> String {
         CLIENT_CORE => {
             "on core 1 where it is awake: together with the peer, as there are two cores only"
         }
-        _ => "on core 2, its own, where it is awake",
+        _ => "on core 2, its own, where it is awake: the kernel has a core less",
     };
     format!("the sender on core 0, its peer on core 1; the engine on either, and {place}")
 }
