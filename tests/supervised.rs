@@ -2,6 +2,7 @@
 //! it; and each telling its supervisor that it is ready, what it does, and that it stops.
 #![forbid(unsafe_code)]
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
@@ -80,13 +81,8 @@ impl Supervisor {
     }
 }
 
-#[test]
-fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
-    let test = "an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers";
-    if lab::skip_without(test, &["setpriv", "prlimit"]) {
-        return;
-    }
-    let world = World::new().expect("a private network");
+/// A directory where the user nobody may write, and a copy of the program that this user can run.
+fn for_nobody(world: &World) -> (PathBuf, PathBuf) {
     let directory = world.scratch().join("run");
     std::fs::create_dir(&directory).expect("a directory");
     for path in [world.scratch(), &directory] {
@@ -94,14 +90,80 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
         std::fs::set_permissions(path, everybody).expect("rights");
     }
     let binary = world.scratch().join("outboard");
-    std::fs::copy(BINARY, &binary).expect("a copy that nobody can run");
+    std::fs::copy(BINARY, &binary).expect("a copy");
+    (directory, binary)
+}
+
+/// Has setpriv(1) run what follows as nobody, with these capabilities (as the unit names them) and no others.
+fn with_rights(setpriv: Program, rights: &str) -> Program {
+    let rights = rights.replace("CAP_", "+").replace(' ', ",").to_lowercase();
+    setpriv
+        .args([
+            &format!("--reuid={NOBODY}"),
+            &format!("--regid={NOBODY}"),
+            "--clear-groups",
+        ])
+        .args([
+            &format!("--bounding-set=-all,{rights}"),
+            &format!("--inh-caps=-all,{rights}"),
+        ])
+        .args([&format!("--ambient-caps=-all,{rights}"), "--no-new-privs"])
+}
+
+#[test]
+fn an_engine_with_the_units_rights_sees_rules_of_the_older_kind() {
+    let test = "an_engine_with_the_units_rights_sees_rules_of_the_older_kind";
+    if lab::skip_without(
+        test,
+        &["setpriv", "iptables-legacy", "iptables-legacy-save"],
+    ) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let (directory, binary) = for_nobody(&world);
+    let tool = lab::tool::find("iptables-legacy").expect("it was there");
+    let rule = ["-A", "INPUT", "-p", "tcp", "--dport", "80", "-j", "DROP"];
+    if let Err(why) = world.program(Side::Server, tool).args(rule).output() {
+        let line = format!("SKIPPED (iptables-legacy: {why:#}): {test}\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        return;
+    }
+    let refusal = |rights: &str| {
+        let mut engine = with_rights(world.program(Side::Server, "setpriv"), rights)
+            .arg(binary.display().to_string())
+            .args(["engine", "-i", Side::Server.interface()])
+            .env("OUTBOARD_SOCKET", directory.join("engine.sock"))
+            .log(world.scratch().join("refused.log"))
+            .start()
+            .expect("it starts");
+        let status = engine.wait(LIMIT).expect("it does not go on");
+        assert!(!status.success());
+        engine.printed()
+    };
+    let rights = unit("AmbientCapabilities");
+    let said = refusal(&rights);
+    assert!(said.contains("iptables, table filter: -A INPUT"), "{said}");
+    // Who may not see them says so.
+    let few = rights.replace(" CAP_DAC_READ_SEARCH", "");
+    assert_ne!(few, rights);
+    let said = refusal(&few);
+    let unknown = "/proc/net/ip_tables_names cannot be read";
+    assert!(said.contains(unknown), "{said}");
+}
+
+#[test]
+fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
+    let test = "an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers";
+    if lab::skip_without(test, &["setpriv", "prlimit"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let (directory, binary) = for_nobody(&world);
     let supervisor = Supervisor::at(directory.join("notify"));
     let log = world.scratch().join("engine.log");
 
     let rights = unit("AmbientCapabilities");
     assert_eq!(rights, unit("CapabilityBoundingSet"));
-    let rights = rights.replace("CAP_", "+").replace(' ', ",").to_lowercase();
-    let bounding = format!("--bounding-set=-all,{rights}");
     // As the unit has it, where whoever runs this may lift the limit.
     let limit = format!("--memlock={}", memlock(&unit("LimitMEMLOCK")));
     let lifts = world
@@ -114,15 +176,7 @@ fn an_engine_with_the_units_rights_says_that_it_is_ready_and_that_it_answers() {
             .args([&limit, "setpriv"]),
         false => world.program(Side::Server, "setpriv"),
     };
-    let engine = supervisor
-        .of(starts)
-        .args([
-            &format!("--reuid={NOBODY}"),
-            &format!("--regid={NOBODY}"),
-            "--clear-groups",
-        ])
-        .args([&bounding, &format!("--inh-caps=-all,{rights}")])
-        .args([&format!("--ambient-caps=-all,{rights}"), "--no-new-privs"])
+    let engine = with_rights(supervisor.of(starts), &rights)
         // Only the process of this number is watched.
         .args(["sh", "-c", "WATCHDOG_PID=$$ exec \"$0\" \"$@\""])
         .arg(binary.display().to_string())

@@ -64,7 +64,19 @@ pub fn rules_in_the_way() -> Vec<String> {
             ["ip6tables-legacy-save", "ip6tables-save"],
         ),
     ] {
-        let tables = std::fs::read_to_string(list).unwrap_or_default();
+        let tables = match std::fs::read_to_string(list) {
+            Ok(tables) => tables,
+            // The kernel has none of this family.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            // To ask for one by its name would make it.
+            Err(error) => {
+                found.push(format!(
+                    "{family}: whether it has any is not known, since {list} cannot be read ({error}), which \
+                     root may or who has CAP_DAC_READ_SEARCH"
+                ));
+                continue;
+            }
+        };
         for table in tables.lines() {
             let place = format!("{family}, table {table}");
             match saved_rules(&tools, table) {
