@@ -221,39 +221,49 @@ fn connections_are_opened_from_an_address_that_comes_later() {
     assert_eq!(from.ip(), later);
 }
 
-#[test]
-fn a_connection_goes_on_by_another_router_when_its_own_is_gone() {
-    if lab::skip_without_root("a_connection_goes_on_by_another_router_when_its_own_is_gone") {
-        return;
-    }
+/// Two routers to who is behind them.
+const FIRST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 21);
+const SECOND: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 22);
+const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
+
+/// A connection with who is behind two routers goes on when the first is gone and this was done, which stands for a
+/// daemon of routes that fail over. `before` has the server's routes lead by the first one.
+fn goes_on_by_another_router(before: &[&str], then: &str) {
     let world = World::new().expect("namespaces");
     let (server, client) = (Side::Server.interface(), Side::Client.interface());
-    let theirs = Ipv4Addr::new(10, 99, 0, 2);
-    let first = Ipv4Addr::new(10, 77, 0, 21);
-    let second = Ipv4Addr::new(10, 77, 0, 22);
     for what in [
-        format!("address add {theirs}/32 dev lo"),
-        format!("address add {first}/24 dev {client}"),
-        format!("address add {second}/24 dev {client}"),
+        format!("address add {BEHIND}/32 dev lo"),
+        format!("address add {FIRST}/24 dev {client}"),
+        format!("address add {SECOND}/24 dev {client}"),
         format!(
-            "route replace {} dev {client} src {theirs}",
+            "route replace {} dev {client} src {BEHIND}",
             Side::Server.ipv4()
         ),
     ] {
         ip(&world, Side::Client, &what);
     }
-    let default = |by: Ipv4Addr| format!("route replace default via {by} dev {server}");
-    ip(&world, Side::Server, &default(first));
+    // Addresses that become usable while this goes on would have all routes asked for again; and the kernel would tell of
+    // all routes whose next hop changes.
+    for (name, value) in [
+        ("net.ipv6.conf.all.disable_ipv6", "1"),
+        ("net.ipv4.nexthop_compat_mode", "0"),
+    ] {
+        let set = world.sysctl(Side::Server, name, value);
+        set.expect("a setting of the namespace");
+    }
+    for what in before {
+        ip(&world, Side::Server, &what.replace("DEVICE", server));
+    }
     let (_engine, mut host, _, mut client_end, conn) = connected(&world);
-    assert_eq!(client_end.local_addr().expect("a socket").ip(), theirs);
+    assert_eq!(client_end.local_addr().expect("a socket").ip(), BEHIND);
     exchange(&mut host, conn, &mut client_end);
     // Nobody answers for the first one any more.
     ip(
         &world,
         Side::Client,
-        &format!("address del {first}/24 dev {client}"),
+        &format!("address del {FIRST}/24 dev {client}"),
     );
-    let neighbour = format!("neigh replace {first} lladdr 02:00:00:00:00:99 dev {server}");
+    let neighbour = format!("neigh replace {FIRST} lladdr 02:00:00:00:00:99 dev {server}");
     ip(&world, Side::Server, &neighbour);
     host.send(conn, b"later", 10);
     client_end
@@ -262,9 +272,45 @@ fn a_connection_goes_on_by_another_router_when_its_own_is_gone() {
     let read_now = std::io::Read::read(&mut client_end, &mut [0; 1]);
     assert!(read_now.is_err(), "it is on its way to nobody");
     client_end.set_read_timeout(Some(LIMIT)).expect("set");
-    // What stands for a daemon of routes that fail over.
-    ip(&world, Side::Server, &default(second));
+    ip(&world, Side::Server, &then.replace("DEVICE", server));
     assert_eq!(read(&mut client_end, 5), b"later");
+}
+
+#[test]
+fn a_connection_goes_on_by_another_router_when_its_own_is_gone() {
+    if lab::skip_without_root("a_connection_goes_on_by_another_router_when_its_own_is_gone") {
+        return;
+    }
+    let default = |by: Ipv4Addr| format!("route replace default via {by} dev DEVICE");
+    goes_on_by_another_router(&[&default(FIRST)], &default(SECOND));
+}
+
+#[test]
+fn a_connection_goes_on_by_the_table_that_a_later_rule_names() {
+    if lab::skip_without_root("a_connection_goes_on_by_the_table_that_a_later_rule_names") {
+        return;
+    }
+    let before = [
+        format!("route add default via {FIRST} dev DEVICE"),
+        format!("route add default via {SECOND} dev DEVICE table 100"),
+    ];
+    let before = before.each_ref().map(String::as_str);
+    goes_on_by_another_router(&before, &format!("rule add to {BEHIND} lookup 100"));
+}
+
+#[test]
+fn a_connection_goes_on_by_what_the_next_hop_of_its_route_has_become() {
+    let test = "a_connection_goes_on_by_what_the_next_hop_of_its_route_has_become";
+    if lab::skip_without_root(test) {
+        return;
+    }
+    let before = [
+        format!("nexthop add id 7 via {FIRST} dev DEVICE"),
+        "route add default nhid 7".to_owned(),
+    ];
+    let before = before.each_ref().map(String::as_str);
+    let then = format!("nexthop replace id 7 via {SECOND} dev DEVICE");
+    goes_on_by_another_router(&before, &then);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Routes are the kernel's: for each new destination it is asked where the next hop is. The
-//! answers are cached by `network::paths`; a notification of any route change makes them stale.
+//! answers are cached by `network::paths`; a notification of any change of routes, of the rules that choose their
+//! tables, or of the objects that routes name as next hops makes them stale.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,6 +13,10 @@ use rustix::io::Errno;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
 const RTM_GETROUTE: u16 = 26;
+const RTM_NEWRULE: u16 = 32;
+const RTM_DELRULE: u16 = 33;
+const RTM_NEWNEXTHOP: u16 = 104;
+const RTM_DELNEXTHOP: u16 = 105;
 const RTA_DST: u16 = 1;
 const RTA_SRC: u16 = 2;
 const RTA_OIF: u16 = 4;
@@ -23,8 +28,8 @@ const RTAX_MTU: u16 = 2;
 /// The destination is one of this machine's own addresses.
 const RTN_LOCAL: u8 = 2;
 const RTN_UNICAST: u8 = 1;
-/// `RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE`.
-const GROUPS: u32 = 0x40 | 0x400;
+/// `RTNLGRP_IPV4_ROUTE`, `RTNLGRP_IPV6_ROUTE`, `RTNLGRP_IPV4_RULE`, `RTNLGRP_IPV6_RULE` and `RTNLGRP_NEXTHOP`, as masks.
+const GROUPS: u32 = 1 << 6 | 1 << 10 | 1 << 7 | 1 << 18 | 1 << 31;
 /// The answer is to be of an entry of the tables, and an error if there is none.
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 /// Length of `struct rtmsg`.
@@ -130,7 +135,15 @@ impl Routes {
     pub fn update(&mut self) -> rustix::io::Result<bool> {
         let mut changed = false;
         let notified = self.notifications.notifications(A_MOMENT, |message| {
-            changed |= matches!(message.kind, RTM_NEWROUTE | RTM_DELROUTE);
+            changed |= matches!(
+                message.kind,
+                RTM_NEWROUTE
+                    | RTM_DELROUTE
+                    | RTM_NEWRULE
+                    | RTM_DELRULE
+                    | RTM_NEWNEXTHOP
+                    | RTM_DELNEXTHOP
+            );
         })?;
         Ok(changed || notified == Notified::Overrun)
     }
