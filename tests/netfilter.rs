@@ -470,6 +470,10 @@ fn rules_of_iptables_that_have_moved_are_followed() {
     let reached = || bench.world.is_reached(at(8081));
     limited.wait_until(LIMIT, reached).expect("by the kernel");
     let said = explain(&limited.id().to_string());
+    let egress = "iptables-legacy -A OUTPUT -p tcp --dport 5432 -j REJECT";
+    bench.rules(egress).unwrap();
+    bench.refuses(&["iptables, table filter: -A OUTPUT -p tcp", "--dport 5432"]);
+    bench.rules("iptables-legacy -F OUTPUT").unwrap();
     assert!(said.contains("left to the kernel"), "{said}");
 }
 

@@ -113,8 +113,8 @@ pub enum StartError {
     #[error(
         "netfilter has rules of the older kind, which what is steered would not see: {}. Move them \
          to nftables (iptables-legacy-save | iptables-nft-restore, then iptables-legacy -F and -P INPUT \
-         ACCEPT; so with ip6tables), whose rules are followed, or to the engine's access lists, or start \
-         with --ignore-netfilter",
+         ACCEPT, -P OUTPUT ACCEPT; so with ip6tables), whose rules are followed, or to the engine's access \
+         lists, or start with --ignore-netfilter",
         .0.join("; ")
     )]
     Netfilter(Vec<String>),

@@ -48,7 +48,7 @@ pub fn are_readable(opener: &Opener) -> rustix::io::Result<()> {
     chains(opener, |_, _| None).map(drop)
 }
 
-/// Rules of the older tables in the way of incoming packets, and policies there that drop: nobody follows
+/// Rules of the older tables in the way of what comes in or goes out, and policies there that drop: nobody follows
 /// those. Empty where nothing would be bypassed.
 pub fn rules_in_the_way() -> Vec<String> {
     let mut found = Vec::new();
@@ -326,21 +326,28 @@ fn reads_xtables(version: &str) -> bool {
     !version.contains("nf_tables")
 }
 
-/// The lines of an iptables-save listing that touch incoming packets: rules, and policies that
-/// drop.
+/// The lines of an iptables-save listing that are in the way of what comes in or goes out: rules, and policies that
+/// drop. On the way out, where nobody is refused, those do not count that accept.
 fn xtables_rules(listing: &str) -> impl Iterator<Item = &str> {
-    listing.lines().filter(|line| {
-        ["INPUT", "PREROUTING"].iter().any(|chain| {
-            let rule = line
-                .strip_prefix("-A ")
-                .and_then(|rest| rest.split(' ').next())
-                .is_some_and(|name| name == *chain);
-            let policy = line
-                .strip_prefix(':')
-                .and_then(|rest| rest.strip_prefix(chain))
-                .is_some_and(|rest| rest.starts_with(" DROP"));
-            rule || policy
-        })
+    let drops = |chain: &str, line: &str| {
+        let policy = line.strip_prefix(':').and_then(|it| it.strip_prefix(chain));
+        policy.is_some_and(|policy| policy.starts_with(" DROP"))
+    };
+    let is_in = move |chain: &str, line: &str| {
+        let rule = line.strip_prefix("-A ");
+        let name = rule.and_then(|rule| rule.split(' ').next());
+        name == Some(chain) || drops(chain, line)
+    };
+    listing.lines().filter(move |line| {
+        let on_the_way_in = ["INPUT", "PREROUTING"]
+            .iter()
+            .any(|chain| is_in(chain, line));
+        let on_the_way_out = ["OUTPUT", "POSTROUTING"].iter().any(|chain| {
+            let accepts = line.ends_with(" -j ACCEPT");
+            let refuses = || listing.lines().any(|line| drops(chain, line));
+            is_in(chain, line) && (!accepts || refuses())
+        });
+        on_the_way_in || on_the_way_out
     })
 }
 
@@ -354,6 +361,15 @@ mod tests {
                        -A INPUT -p tcp -j ACCEPT\n-A OUTPUT -j ACCEPT\n-A INPUTS -j ACCEPT\nCOMMIT";
         let found: Vec<_> = xtables_rules(listing).collect();
         assert_eq!(found, [":INPUT DROP [0:0]", "-A INPUT -p tcp -j ACCEPT"]);
+        let owner = "-A OUTPUT -p tcp -m owner --uid-owner 33 -j REJECT";
+        let listing = format!(
+            "*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -o lo -j ACCEPT\n{owner}\nCOMMIT"
+        );
+        let found: Vec<_> = xtables_rules(&listing).collect();
+        assert_eq!(found, [owner]);
+        let listing = ":OUTPUT DROP [0:0]\n-A OUTPUT -o lo -j ACCEPT\n:POSTROUTING ACCEPT [0:0]";
+        let found: Vec<_> = xtables_rules(listing).collect();
+        assert_eq!(found, [":OUTPUT DROP [0:0]", "-A OUTPUT -o lo -j ACCEPT"]);
     }
 
     #[test]
