@@ -6,6 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use netdev::steering::STALE;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use tcp::Instant;
@@ -41,6 +42,10 @@ pub struct FixedNetwork {
     pub unrouted: Vec<IpAddr>,
     /// How often it was asked for a next hop.
     pub asked: u64,
+    /// For how long what has come waits to be taken.
+    pub waiting: Duration,
+    /// How often that was too long, of this worker or another.
+    pub absences: u64,
     /// Of whom something else is known than that hardware address. It is one network with what was cloned from it.
     told: Arc<Mutex<Told>>,
 }
@@ -70,6 +75,8 @@ impl FixedNetwork {
             own_beyond: Vec::new(),
             unrouted: Vec::new(),
             asked: 0,
+            waiting: Duration::ZERO,
+            absences: 0,
             told: Arc::default(),
         }
     }
@@ -196,6 +203,20 @@ impl Network for FixedNetwork {
 
     fn unsteer(&mut self, address: IpAddr, port: u16) {
         self.steered.retain(|&(a, p, _)| (a, p) != (address, port));
+    }
+
+    fn waiting(&self) -> Duration {
+        self.waiting
+    }
+
+    fn beat(&mut self) -> Duration {
+        let waited = core::mem::take(&mut self.waiting);
+        self.absences += u64::from(waited >= STALE);
+        waited
+    }
+
+    fn absences(&self) -> u64 {
+        self.absences
     }
 
     fn lease_port(&mut self, _: Instant, wanted: Option<u16>) -> Result<u16, Errno> {

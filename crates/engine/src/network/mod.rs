@@ -227,8 +227,16 @@ pub trait Network {
         Duration::ZERO
     }
 
-    /// What has come is about to be taken.
-    fn beat(&mut self) {}
+    /// What has come is about to be taken: for how long the first of it has waited.
+    fn beat(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// How often any worker of these tables has kept frames waiting for so long that new connections were the kernel's
+    /// meanwhile: known when that one has come back.
+    fn absences(&self) -> u64 {
+        0
+    }
 
     /// Leases a local port for a connection, `wanted` or any.
     fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno>;

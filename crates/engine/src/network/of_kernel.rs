@@ -62,8 +62,10 @@ pub trait Steer {
     ) -> std::io::Result<()>;
     /// For how long the first frame has waited that came since the last [`beat`](Self::beat).
     fn waiting(&self) -> Duration;
-    /// What has come is about to be taken.
-    fn beat(&mut self);
+    /// What has come is about to be taken: for how long the first of it has waited.
+    fn beat(&mut self) -> Duration;
+    /// How often any worker has kept frames waiting for so long that new connections were the kernel's meanwhile.
+    fn absences(&self) -> u64;
     /// What it has counted.
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }
@@ -450,9 +452,14 @@ impl<S: Steer> Network for KernelNetwork<S> {
         self.steering.waiting()
     }
 
-    fn beat(&mut self) {
-        self.steering.beat();
+    fn beat(&mut self) -> Duration {
+        let waited = self.steering.beat();
         self.settle();
+        waited
+    }
+
+    fn absences(&self) -> u64 {
+        self.steering.absences()
     }
 
     fn lease_port(&mut self, now: Instant, wanted: Option<u16>) -> Result<u16, Errno> {

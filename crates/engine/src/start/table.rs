@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use netdev::steering::{Counts, Endpoint, STALE, Share, Steering, SteeringError, Watch};
 
@@ -28,6 +30,12 @@ struct Table {
     wants: HashMap<Endpoint, Vec<(WorkerId, Steered)>>,
 }
 
+/// How often a worker has not come in time. Read in each turn of all, and hardly ever written: it has a cache line of
+/// its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Absences(AtomicU64);
+
 /// The table, as one worker uses it. What it does is rare, and takes the kernel a few microseconds; so the
 /// workers share it by a lock.
 pub(super) struct SteeringTable {
@@ -36,6 +44,8 @@ pub(super) struct SteeringTable {
     /// Whether this worker comes for what it is given, and whether the others do.
     watches: Vec<Watch>,
     others: Vec<Watch>,
+    /// Of all.
+    absences: Arc<Absences>,
 }
 
 impl SteeringTable {
@@ -47,6 +57,7 @@ impl SteeringTable {
             responders: Vec::new(),
             wants: HashMap::new(),
         }));
+        let absences = Arc::new(Absences::default());
         let of_worker = |index: usize| {
             let each = watches.iter();
             each.map(move |watch| watch.of(index as u32))
@@ -59,6 +70,7 @@ impl SteeringTable {
                 .filter(|it| *it != own)
                 .flat_map(of_worker)
                 .collect(),
+            absences: Arc::clone(&absences),
         });
         handles.collect()
     }
@@ -270,13 +282,22 @@ impl Steer for SteeringTable {
         connected.map_err(io::Error::other)
     }
 
-    fn waiting(&self) -> std::time::Duration {
+    fn waiting(&self) -> Duration {
         let each = self.watches.iter().map(Watch::waiting);
         each.max().unwrap_or_default()
     }
 
-    fn beat(&mut self) {
-        self.watches.iter().for_each(Watch::beat);
+    fn beat(&mut self) -> Duration {
+        let each = self.watches.iter().map(Watch::beat);
+        let waited = each.max().unwrap_or_default();
+        if waited >= STALE {
+            self.absences.0.fetch_add(1, Ordering::Release);
+        }
+        waited
+    }
+
+    fn absences(&self) -> u64 {
+        self.absences.0.load(Ordering::Acquire)
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {

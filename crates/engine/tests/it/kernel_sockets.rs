@@ -85,6 +85,56 @@ fn an_answer_to_an_older_question_does_not_count() {
     assert_eq!(how(&world), Steered::Engine);
 }
 
+/// Longer than the steering waits.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// A port that is mixed, of which it is asked now, and answered that the kernel has no connections there.
+fn answered(world: &mut World) -> Host {
+    let mut host = world.attach(None);
+    let port = free_port();
+    set_connections(world, port, 1);
+    world.listen_at(&mut host, port);
+    assert_eq!(how(world), Steered::Mixed);
+    set_connections(world, port, 0);
+    world.desk.attend();
+    host
+}
+
+#[test]
+fn an_answer_from_before_the_engine_was_away_does_not_count() {
+    let mut world = World::new();
+    let _host = answered(&mut world);
+    world.worker.network_mut().waiting = AWAY;
+    world.worker.attend(world.now);
+    assert_eq!(how(&world), Steered::Mixed);
+    // Nor twice.
+    world.desk.attend();
+    world.worker.network_mut().waiting = AWAY;
+    world.worker.turn(world.now);
+    world.worker.attend(world.now);
+    assert_eq!(how(&world), Steered::Mixed);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine);
+    world.worker.network_mut().waiting = AWAY;
+    world.worker.turn(world.now);
+    assert_eq!(how(&world), Steered::Mixed);
+}
+
+/// New connections that came to its queue are the kernel's, whichever worker has the listener.
+#[test]
+fn an_answer_from_before_another_worker_was_away_does_not_count() {
+    let mut world = World::new();
+    let _host = answered(&mut world);
+    world.worker.network_mut().absences += 1;
+    world.worker.attend(world.now);
+    assert_eq!(how(&world), Steered::Mixed);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine);
+    world.worker.network_mut().absences += 1;
+    world.worker.turn(world.now);
+    assert_eq!(how(&world), Steered::Mixed);
+}
+
 /// Says nothing of any load.
 struct Silent;
 

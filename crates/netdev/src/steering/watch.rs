@@ -133,13 +133,19 @@ impl Watch {
         }
     }
 
-    /// The worker takes what there is, from now on. Who says so once must go on: until then nobody is
-    /// waited for.
+    /// The worker takes what there is, from now on: for how long the first of it has waited. Who says so once must go
+    /// on: until then nobody is waited for.
+    ///
+    /// What the program takes for stale is so by this as well: it looked before the word was taken back.
     #[inline]
-    pub fn beat(&self) {
+    pub fn beat(&self) -> Duration {
         // The line stays where it is while nothing comes.
-        if self.word().load(Ordering::Relaxed) != NONE {
-            self.word().store(NONE, Ordering::Relaxed);
+        if self.word().load(Ordering::Relaxed) == NONE {
+            return Duration::ZERO;
+        }
+        match self.word().swap(NONE, Ordering::Relaxed) {
+            NONE | NOBODY => Duration::ZERO,
+            since => Duration::from_nanos(now_ns().saturating_sub(since)),
         }
     }
 }

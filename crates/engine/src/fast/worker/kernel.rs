@@ -84,6 +84,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// The kernel had no connections on this port when it was asked: the lookup for each packet is spared
     /// from now on, unless it may have got some since.
     pub(super) fn only_ours(&mut self, port: u16, question: u64) {
+        // This thread may have been away since it took the answer up.
+        self.beat();
         let mut again = Vec::new();
         for listener in self.listeners.iter_mut() {
             if listener.local.port() != port {
@@ -108,6 +110,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         for number in again {
             self.ask_of_mixed(number);
         }
+        // Or this moment.
+        self.beat();
     }
 
     /// A socket that was shown as proof listens no longer. Without any, new connections are the kernel's:

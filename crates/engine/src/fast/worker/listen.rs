@@ -390,23 +390,28 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.sweep_for_addresses();
     }
 
-    /// Says that what has come is taken. If it has waited for long, whatever it was that kept this
+    /// Says that what has come is taken. If that of any worker has waited for long, whatever it was that kept its
     /// thread, the steering has left new connections to the kernel meanwhile: those stay its own.
     #[inline]
     pub(super) fn beat(&mut self) {
-        let waited = self.network.waiting();
-        if waited >= STALE {
+        let waited = self.network.beat();
+        let absences = self.network.absences();
+        if absences != self.absences {
+            self.absences = absences;
             self.was_away(waited);
         }
-        self.network.beat();
     }
 
+    /// Who was away need not be who has the listeners.
     fn was_away(&mut self, waited: Duration) {
-        tracing::warn!(
-            waited_ms = waited.as_millis() as u64,
-            "the engine did not run: new connections were the kernel's"
-        );
-        let ours = |l: &&Listener| l.how == Steered::Engine;
+        if waited >= STALE {
+            tracing::warn!(
+                waited_ms = waited.as_millis() as u64,
+                "the engine did not run: new connections were the kernel's"
+            );
+        }
+        // Of one that is mixed it may have been asked before, and what is answered holds no longer.
+        let ours = |l: &&Listener| matches!(l.how, Steered::Engine | Steered::Mixed);
         let ours: Vec<u32> = self
             .listeners
             .iter()

@@ -188,6 +188,8 @@ pub struct Worker<D, N> {
     rota: Rota,
     /// Questions about mixed ports that were asked so far.
     questions: u64,
+    /// How often workers have been away, as far as what the listeners say takes it into account.
+    absences: u64,
     /// Listeners whose connections wait for memory of the processes that accept from them.
     lacking_memory: Vec<u32>,
     /// Listeners that had more to offer than is offered in a turn, in the order in which they go on.
@@ -296,6 +298,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             netfilter: Box::default(),
             rota: Rota::default(),
             questions: 0,
+            absences: 0,
             lacking_memory: Vec::new(),
             offering: VecDeque::new(),
             lacked_at: 0,
@@ -440,6 +443,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         let offered: usize = sessions.map(|(_, session)| session.offered.len()).sum();
         offered + self.unoffering.iter().map(Unoffering::left).sum::<usize>()
     }
+    /// The same, as they change it.
+    pub fn network_mut(&mut self) -> &mut N {
+        &mut self.network
+    }
+
 
     /// How many sessions there are, those that are being drained included.
     pub fn sessions(&self) -> usize {

@@ -229,6 +229,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.now = now;
         self.connections.set_now(now);
         self.ring_later();
+        // Before anything is heard that was said while this thread was away.
+        self.beat();
         let (mut found, orders) = if bells { self.hear() } else { (false, false) };
         if orders || self.waiting.is_some() {
             self.take_orders();
