@@ -168,6 +168,73 @@ fn rules_of_nftables_are_followed() {
     assert!(said.contains("netfilter: open to all peers"), "{said}");
 }
 
+/// What the kernel would encrypt, or refuse because it comes bare, is its own.
+#[test]
+fn all_that_is_new_is_the_kernels_while_ipsec_has_policies() {
+    let test = "all_that_is_new_is_the_kernels_while_ipsec_has_policies";
+    if skip_without_root(test) {
+        return;
+    }
+    let bench = Bench::new();
+    let stranger = Ipv4Addr::new(10, 99, 99, 99);
+    let policy = |verb: &str| {
+        let server = Side::Server.ipv4();
+        let peers = format!("src {stranger} dst {server}");
+        bench.rules(&format!(
+            "ip xfrm policy {verb} {peers} dir in tmpl {peers} proto esp mode transport"
+        ))
+    };
+    if let Err(why) = policy("add") {
+        return skipped(test, &format!("ip xfrm: {why}"));
+    }
+    let mut engine = bench.outboard.start_engine(&bench.world, None).unwrap();
+    let address = SocketAddr::from((Side::Server.ipv4(), 8080));
+    let site = bench.world.scratch();
+    let outboard = &bench.outboard;
+    let server = outboard
+        .command(&bench.world, "serve")
+        .arg(site)
+        .args(["-L", &address.to_string()])
+        .log(site.join("serve.log"))
+        .start()
+        .expect("it starts");
+    let explained = || {
+        let explain = outboard.command(&bench.world, "explain");
+        let explain = explain.arg(server.id().to_string());
+        explain.output().unwrap_or_default()
+    };
+    let mut until = |there: bool| {
+        let why = "left to the kernel: IPsec has policies here";
+        let waited = engine.wait_until(LIMIT, || {
+            let said = explained();
+            said.contains(why) == there && (said.contains("listener") || !there && !said.is_empty())
+        });
+        waited.unwrap_or_else(|error| panic!("{error:#}\n{}", explained()));
+    };
+    let connect = || {
+        let connected = || Ok(TcpStream::connect_timeout(&address, LIMIT)?);
+        bench.world.on(Side::Client, connected).expect("served")
+    };
+    let ours = || {
+        let rows = outboard.sockets().expect("sockets");
+        let open = |row: &&serde_json::Value| row["state"] == "ESTABLISHED";
+        rows.iter().filter(open).count()
+    };
+    until(true);
+    let _first = connect();
+    assert_eq!(ours(), 0, "the kernel's");
+    bench.rules("ip xfrm policy flush").unwrap();
+    until(false);
+    let _second = connect();
+    assert_eq!(ours(), 1);
+    policy("add").unwrap();
+    until(true);
+    let _third = connect();
+    assert_eq!(ours(), 1, "the kernel's");
+    let said = engine.printed();
+    assert!(said.contains("all that is new is the kernel's"), "{said}");
+}
+
 /// How many segments of connections that are there the rules have dropped.
 fn filtered(outboard: &Outboard) -> f64 {
     let stats = outboard.stats().unwrap_or_default();
@@ -403,6 +470,10 @@ fn rules_of_iptables_are_named() {
     bench.rules("iptables-legacy -F").unwrap();
     bench.rules("iptables-legacy -A OUTPUT -j ACCEPT").unwrap();
     bench.starts();
+    let egress = "iptables-legacy -A OUTPUT -p tcp --dport 5432 -j REJECT";
+    bench.rules(egress).unwrap();
+    bench.refuses(&["iptables, table filter: -A OUTPUT -p tcp", "--dport 5432"]);
+    bench.rules("iptables-legacy -F OUTPUT").unwrap();
     bench
         .rules("ip6tables-legacy -t raw -P PREROUTING DROP")
         .unwrap();
@@ -470,10 +541,6 @@ fn rules_of_iptables_that_have_moved_are_followed() {
     let reached = || bench.world.is_reached(at(8081));
     limited.wait_until(LIMIT, reached).expect("by the kernel");
     let said = explain(&limited.id().to_string());
-    let egress = "iptables-legacy -A OUTPUT -p tcp --dport 5432 -j REJECT";
-    bench.rules(egress).unwrap();
-    bench.refuses(&["iptables, table filter: -A OUTPUT -p tcp", "--dport 5432"]);
-    bench.rules("iptables-legacy -F OUTPUT").unwrap();
     assert!(said.contains("left to the kernel"), "{said}");
 }
 

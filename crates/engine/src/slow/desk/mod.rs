@@ -15,6 +15,7 @@ mod crew_tests;
 mod doorbells;
 mod facts;
 mod files;
+mod ipsec;
 mod last_words;
 mod lifelines;
 mod metrics;

@@ -1,6 +1,7 @@
 //! What else decides on what comes and goes: the rules of netfilter, which the engine
 //! [follows](crate::netfilter); programs of cgroups and profiles of security modules, which what is
-//! offloaded does not pass, and whoever made them has to be told.
+//! offloaded does not pass, and whoever made them has to be told. Policies of [IPsec](super::ipsec) hold like rules that
+//! only the kernel can follow.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -12,6 +13,7 @@ use queue_pair::control::Explanation;
 use rustix::io::Errno;
 
 use super::Desk;
+use super::ipsec::Ipsec;
 use crate::exchange::Order;
 use crate::netfilter::{Access, Cut, Interface, Policy, policy};
 use crate::network::canonical;
@@ -43,6 +45,8 @@ pub(super) struct Netfilter {
     unread: bool,
     /// They are followed.
     follows: bool,
+    /// What decides beside them.
+    ipsec: Ipsec,
     /// What follows, as the fast half has heard.
     policy: Policy,
 }
@@ -50,7 +54,7 @@ pub(super) struct Netfilter {
 impl Netfilter {
     /// Whether they are to be asked for again, sooner or later.
     pub(super) fn is_silent(&self) -> bool {
-        self.silent && self.followed.is_some()
+        (self.silent && self.followed.is_some()) || self.ipsec.is_silent()
     }
 
     /// Whether they are not to be asked for now.
@@ -60,6 +64,9 @@ impl Netfilter {
 
     /// What they say of a listener.
     fn of_listener(&self, interfaces: &[Interface], local: SocketAddr) -> Access {
+        if let Some(why) = self.ipsec.why() {
+            return Err(why.to_owned());
+        }
         match &self.followed {
             Some(followed) if !self.silent => {
                 let (rules, own) = (followed.rules(), followed.addresses());
@@ -112,6 +119,9 @@ impl Netfilter {
     }
 
     fn of_connections(&self, interfaces: &[Interface]) -> Access {
+        if let Some(why) = self.ipsec.why() {
+            return Err(why.to_owned());
+        }
         match &self.followed {
             Some(followed) if !self.silent => {
                 let (rules, own) = (followed.rules(), followed.addresses());
@@ -157,6 +167,13 @@ impl Desk {
             }
         }
         self.netfilter.follows = follows;
+        let ipsec = Ipsec::watched(self.opener.clone());
+        if let Some(fd) = ipsec.fd()
+            && let Err(error) = self.control.poller.add(fd, Source::Netfilter)
+        {
+            tracing::warn!(%error, "changes of IPsec's policies are not heard");
+        }
+        self.netfilter.ipsec = ipsec;
         if follows {
             let followed = Followed::of_interfaces(&self.facts.indices, self.opener.clone());
             let followed = followed.and_then(|followed| {
@@ -177,6 +194,7 @@ impl Desk {
 
     /// Reads which rules there are now, and says what follows.
     pub(super) fn netfilter_changed(&mut self) {
+        self.netfilter.ipsec.update(self.netfilter.follows);
         let rests = self.netfilter.rests(Instant::now());
         let Netfilter {
             watch,
@@ -373,6 +391,7 @@ impl Desk {
             let chains = self.netfilter_chains().iter();
             return chains
                 .map(|chain| line(format!("what is offloaded does not pass {chain}")))
+                .chain(self.netfilter.ipsec.why().map(|why| line(why.to_owned())))
                 .collect();
         }
         let mut lines = Vec::new();

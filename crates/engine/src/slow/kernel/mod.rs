@@ -21,3 +21,4 @@ pub mod privileges;
 pub mod queues;
 pub mod routes;
 pub mod sock_diag;
+pub mod xfrm;

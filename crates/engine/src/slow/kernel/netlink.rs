@@ -2,7 +2,7 @@
 //! notifications. Messages are a 16-byte header, a fixed part that depends on the type, and
 //! attributes (length, kind, value, padded to four bytes); see netlink(7).
 //!
-//! One codec serves the four families in use (route, sock_diag, netfilter), which is why it is
+//! One codec serves the families in use (route, sock_diag, netfilter, xfrm), which is why it is
 //! written here instead of taking a crate for each.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -35,6 +35,8 @@ pub const SOCK_DIAG: Option<Protocol> = Some(rustix::net::netlink::SOCK_DIAG);
 pub const NETFILTER: Option<Protocol> = Some(rustix::net::netlink::NETFILTER);
 /// Of its messages, those of nf_tables (`NFNL_SUBSYS_NFTABLES`).
 pub const NFTABLES: u16 = 10 << 8;
+/// IPsec.
+pub const XFRM: Option<Protocol> = Some(rustix::net::netlink::XFRM);
 /// Create what does not exist.
 pub const CREATE: u16 = 0x400;
 /// A nested attribute's kind carries this bit.

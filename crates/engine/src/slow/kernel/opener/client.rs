@@ -214,8 +214,8 @@ impl Opener {
             tracing::error!(
                 why,
                 "the opener is gone: until the engine is started again, no neighbour is probed or confirmed, no changed \
-                 rules of netfilter are read, nobody is told of BPF programs of cgroups, and only so many receive queues \
-                 can be added as there are sockets"
+                 rules of netfilter or policies of IPsec are read, nobody is told of BPF programs of cgroups, and only \
+                 so many receive queues can be added as there are sockets"
             );
         }
     }
@@ -315,6 +315,18 @@ impl Opener {
     /// What hears when rules change.
     pub fn rule_changes(&self) -> Result<Netlink> {
         self.ask_for(&Request::RuleChanges).map(Netlink::begun)
+    }
+
+    /// Whether IPsec has policies.
+    pub fn has_policies(&self) -> Result<bool> {
+        let done = self.ask(&Request::Policies, None)?;
+        Ok(done.told.first().is_some_and(|any| *any != 0))
+    }
+
+    /// What hears when those change; none where there can be none.
+    pub fn policy_changes(&self) -> Result<Option<Netlink>> {
+        let done = self.ask(&Request::PolicyChanges, None)?;
+        Ok(done.fd.map(Netlink::begun))
     }
 
     /// The hooks at which a cgroup has programs.

@@ -10,6 +10,7 @@ use rustix::io::{Errno, Result};
 use super::words::{Dump, Request};
 use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
 use crate::slow::kernel::netlink::{self, NETFILTER, NFTABLES, Netlink};
+use crate::slow::kernel::xfrm;
 
 const GETTABLE: u16 = NFTABLES | 1;
 const GETCHAIN: u16 = NFTABLES | 4;
@@ -176,6 +177,14 @@ impl Doer {
                 let hears = Netlink::subscribe(NETFILTER, NFTABLES_GROUP)?;
                 Ok(OwnedFd::from(hears).into())
             }
+            Request::Policies => Ok(Done {
+                fd: None,
+                told: vec![xfrm::has_policies()?.into()],
+            }),
+            Request::PolicyChanges => Ok(Done {
+                fd: xfrm::changes()?,
+                told: Vec::new(),
+            }),
             Request::Hooks => {
                 let hooks = cgroup::hooks(came.ok_or(Errno::BADF)?);
                 let hooks = hooks

@@ -72,6 +72,10 @@ pub enum Request {
     Hooks,
     /// Only an answer.
     Alive,
+    /// Whether IPsec has policies.
+    Policies,
+    /// A socket that hears when those change; none where there can be none.
+    PolicyChanges,
 }
 
 /// The number of a request; 0 of what is none.
@@ -104,7 +108,12 @@ impl Request {
                 put_name(&mut bytes[TABLE..SET], table)?;
                 put_name(&mut bytes[SET..], set)?;
             }
-            Self::Socket | Self::RuleChanges | Self::Hooks | Self::Alive => {}
+            Self::Socket
+            | Self::RuleChanges
+            | Self::Hooks
+            | Self::Alive
+            | Self::Policies
+            | Self::PolicyChanges => {}
         }
         bytes[0] = match self {
             Self::Probe { .. } => 1,
@@ -115,6 +124,8 @@ impl Request {
             Self::RuleChanges => 6,
             Self::Hooks => 7,
             Self::Alive => 8,
+            Self::Policies => 9,
+            Self::PolicyChanges => 10,
         };
         Ok(bytes)
     }
@@ -154,6 +165,8 @@ impl Request {
             6 => Self::RuleChanges,
             7 => Self::Hooks,
             8 => Self::Alive,
+            9 => Self::Policies,
+            10 => Self::PolicyChanges,
             _ => return Err(Errno::BADMSG),
         })
     }
@@ -235,6 +248,8 @@ mod tests {
             Request::RuleChanges,
             Request::Hooks,
             Request::Alive,
+            Request::Policies,
+            Request::PolicyChanges,
         ];
         for (request, its) in all.into_iter().zip(0xfe_u16..) {
             let bytes = request.encode(its).expect("short");
@@ -271,7 +286,7 @@ mod tests {
         }
         let long = [&one[..], &[0]].concat();
         assert_eq!(Request::judge(&long, &OURS), Err(Errno::BADMSG));
-        for kind in (0..=u8::MAX).filter(|kind| !(1..=8).contains(kind)) {
+        for kind in (0..=u8::MAX).filter(|kind| !(1..=10).contains(kind)) {
             let mut bytes = [0; LEN];
             bytes[0] = kind;
             assert_eq!(Request::judge(&bytes, &OURS), Err(Errno::BADMSG));
