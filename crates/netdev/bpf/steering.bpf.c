@@ -282,6 +282,7 @@ static __always_inline int kernel_has(struct xdp_md *context, struct bpf_sock_tu
 }
 
 #include "steering_shared.h"
+#include "steering_cookie.h"
 
 /* The ports of a tuple whose addresses have been read. */
 static __always_inline void set_ports(struct bpf_sock_tuple *tuple, int type,
@@ -410,6 +411,9 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 			return to_kernel(REASON_CLOSING);
 		}
 		if (treatment->flags & FLAG_MIXED && state && state != BPF_TCP_LISTEN)
+			return to_kernel(REASON_KERNEL_CONNECTION);
+		if (treatment->flags & FLAG_MIXED && state == BPF_TCP_LISTEN &&
+		    answers_cookie(context, &tuple, tuple_size, type, &segment))
 			return to_kernel(REASON_KERNEL_CONNECTION);
 	}
 

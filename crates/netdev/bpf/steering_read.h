@@ -181,6 +181,10 @@ struct segment {
 	__u8 data;
 	/* An ICMP error quotes it. */
 	__u8 quoted;
+	/* ACK without SYN or RST, and its numbers. */
+	__u8 answers;
+	__be32 seq;
+	__be32 ack;
 };
 
 /* Reads the front of a TCP header. Returns 0 or a negative reason. */
@@ -208,6 +212,9 @@ static __always_inline int read_tcp(struct cursor *cursor, struct upper *upper,
 	segment->opens = tcp->syn && !tcp->ack;
 	segment->ends = tcp->fin || tcp->rst;
 	segment->data = upper->length > tcp->doff * 4;
+	segment->answers = tcp->ack && !tcp->syn && !tcp->rst;
+	segment->seq = tcp->seq;
+	segment->ack = tcp->ack_seq;
 	return 0;
 }
 
