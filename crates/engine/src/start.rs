@@ -23,6 +23,7 @@ use crate::config::{Config, Reload, queues};
 use crate::exchange;
 use crate::fast::common::Common;
 use crate::fast::handoff::Handoff;
+use crate::fast::memory::guaranteed;
 use crate::fast::worker::Worker;
 use crate::network::{KernelNetwork, Network};
 use crate::slow::control::Control;
@@ -139,13 +140,16 @@ pub fn run(
         );
     }
     let receive_memory = match config.limits.receive_memory {
-        0 => memory::there_is() / 2,
+        0 => machine / 2,
         limit => limit,
     };
+    let machine = memory::there_is();
     let pairs = (0..workers).map(|_| exchange::pair(&config.limits));
     let pairs = pairs.collect::<Result<Vec<_>, _>>();
     let (to_fast, to_slow): (Vec<_>, Vec<_>) =
         pairs.map_err(step("join its halves"))?.into_iter().unzip();
+    let pools = u64::from(config.limits.sessions) * workers as u64;
+    let guaranteed = guaranteed(machine, pools);
     let indices = interfaces.iter().map(|interface| interface.index);
     let facts = Facts::new(&config, indices, cookie);
     let follows = !config.ignore_netfilter;
@@ -167,7 +171,8 @@ pub fn run(
         .zip(places);
     let all = parts.map(|(((devices, network), to_slow), place)| {
         let worker = Worker::new(config.clone(), devices, network, to_slow, common)
-            .with_receive_memory(receive_memory / workers as u64);
+            .with_receive_memory(receive_memory / workers as u64)
+            .with_guaranteed_memory(guaranteed);
         let worker = match place {
             Some(place) => worker.among(place),
             None => worker,

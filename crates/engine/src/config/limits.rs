@@ -46,8 +46,9 @@ pub struct Limits {
     pub send_area: u32,
     /// Bytes of a session's receive area. Memory is used only as far as it is filled.
     pub receive_area: u32,
-    /// Bytes of all receive areas together that may be in use, beside 1 MiB of each; what a send area
-    /// holds beyond 1 MiB counts, too, as far as there is something left of its user's. An eighth is for
+    /// Bytes of all receive areas together that may be in use, beside 1 MiB of each (less where that and as much of
+    /// each send area would be more than a quarter of the memory that there is, of all sessions together); what a send area
+    /// holds beyond that counts, too, as far as there is something left of its user's. An eighth is for
     /// root alone; of the rest a user takes no more once it holds as much as is left. 0: half of what the
     /// machine has, or of what the engine's cgroup may have.
     pub receive_memory: u64,

@@ -60,6 +60,11 @@ impl Memory {
         self.budget = Budget::of_bytes(bytes);
     }
 
+    /// Each session that comes may make it touch so many bytes in any case, of either kind.
+    pub fn guarantee(&mut self, bytes: u64) {
+        self.budget.guarantee(bytes);
+    }
+
     /// How often there was receive memory that might not be touched any more.
     pub fn refused(&self) -> u64 {
         self.budget.refused()

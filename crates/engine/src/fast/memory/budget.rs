@@ -21,11 +21,19 @@ use crate::config::shares;
 /// Bytes of a chunk.
 pub const CHUNK: u32 = RECEIVE_CHUNK;
 
-/// What each pool may touch in any case, in chunks: 1 MiB.
+/// What each pool may touch in any case, in chunks, where there is memory for it: 1 MiB. The same of what a session
+/// sends from, which counts once it is held.
 const FREE: u32 = (1 << 20) / CHUNK;
 
-/// The same of what a session sends from, which counts once it is held.
-const SENT_FREE: u64 = (1 << 20) / CHUNK as u64;
+/// Of a machine's memory what all sessions may touch in any case is a quarter at most.
+const GUARANTEED: u64 = 4;
+
+/// What each of so many pools may touch in any case, in bytes, and as much again of what it sends from, on a machine
+/// with so many bytes: 1 MiB, unless that would be too much of it together.
+pub fn guaranteed(machine: u64, pools: u64) -> u64 {
+    let each = machine / GUARANTEED / 2 / pools.max(1);
+    each.clamp(CHUNK.into(), 1 << 20)
+}
 
 /// Chunks that are left, and how often one was wanted and none was.
 ///
@@ -66,6 +74,8 @@ pub struct Budget {
     others: Arc<Left>,
     /// What each of them holds.
     users: HashMap<u32, Arc<Held>>,
+    /// What each pool may touch in any case, in chunks.
+    free: u32,
 }
 
 /// What one pool may touch.
@@ -77,6 +87,8 @@ pub struct Allowance {
     user: Option<Arc<Held>>,
     charged: u32,
     free: u32,
+    /// Of what the session sends from, in chunks, so much is free.
+    sent_free: u32,
     /// Charged for what the session holds beside the pool.
     beside: u32,
 }
@@ -91,7 +103,14 @@ impl Budget {
             all: Left::of(total),
             others: Left::of(total - roots),
             users: HashMap::new(),
+            free: FREE,
         }
+    }
+
+    /// Each pool from now on may touch so many bytes in any case, and as many of what its session sends from are free.
+    pub fn guarantee(&mut self, bytes: u64) {
+        let chunks = bytes / u64::from(CHUNK);
+        self.free = u32::try_from(chunks).unwrap_or(u32::MAX);
     }
 
     /// That of a pool of a user's session.
@@ -107,7 +126,8 @@ impl Budget {
             payers,
             user,
             charged: 0,
-            free: FREE,
+            free: self.free,
+            sent_free: self.free,
             beside: 0,
         }
     }
@@ -164,12 +184,13 @@ impl Allowance {
         self.free += chunks - charged;
     }
 
-    /// The session holds so many bytes to send from, of which 1 MiB is free. They are there, whatever the
-    /// budget says: what it has not left is not charged, so that one user's are never more than its share.
+    /// The session holds so many bytes to send from, of which as many are free as of what it receives into. They are
+    /// there, whatever the budget says: what it has not left is not charged, so that one user's are never more than its
+    /// share.
     pub fn sends_from(&mut self, bytes: u64) {
         self.refund(self.beside);
         self.beside = 0;
-        let chunks = (bytes / u64::from(CHUNK)).saturating_sub(SENT_FREE);
+        let chunks = (bytes / u64::from(CHUNK)).saturating_sub(self.sent_free.into());
         let chunks = u32::try_from(chunks).unwrap_or(u32::MAX);
         self.beside = chunks.min(self.to_charge());
         self.charge(self.beside);
@@ -319,9 +340,10 @@ mod tests {
         let mut budget = budget();
         let (mut hoards, same) = (budget.allow(1000), budget.allow(1000));
         let mut other = budget.allow(1001);
-        hoards.sends_from(SENT_FREE * u64::from(CHUNK));
+        let free = u64::from(FREE);
+        hoards.sends_from(free * u64::from(CHUNK));
         assert_eq!(same.left(), FREE + USABLE / 2, "1 MiB is free");
-        hoards.sends_from((SENT_FREE + 10) * u64::from(CHUNK));
+        hoards.sends_from((free + 10) * u64::from(CHUNK));
         assert_eq!(same.left(), FREE + USABLE / 2 - 10);
         hoards.sends_from(u64::MAX);
         assert_eq!(same.left(), FREE);
@@ -333,6 +355,26 @@ mod tests {
         hoards.sends_from(u64::MAX);
         drop(hoards);
         assert_eq!(same.left(), FREE + beside_the_other);
+    }
+
+    /// With 4,096 of them it was 8 GiB, whatever machine that was.
+    #[test]
+    fn what_sessions_have_in_any_case_is_a_quarter_of_a_machine_at_most() {
+        let sessions = 4096;
+        for (gib, kib) in [(1_u64, 32), (8, 256), (32, 1024), (512, 1024)] {
+            let (machine, each) = (gib << 30, kib << 10);
+            assert_eq!(guaranteed(machine, sessions), each, "{gib} GiB");
+            assert!(2 * sessions * each <= machine / 4);
+        }
+        let least = guaranteed(1 << 20, sessions);
+        assert_eq!(least, u64::from(CHUNK), "or nobody goes on");
+        let mut budget = budget();
+        budget.guarantee(guaranteed(1 << 30, sessions));
+        let few = (32 << 10) / CHUNK;
+        let (mut one, same) = (budget.allow(1000), budget.allow(1000));
+        assert_eq!(one.left(), few + USABLE / 2);
+        one.sends_from(u64::from((few + 10) * CHUNK));
+        assert_eq!(same.left(), few + USABLE / 2 - 10);
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod stream;
 
 pub use ahead::{Readers, WINDOW};
 pub use areas::{Memory, Place, Store};
-pub use budget::{Budget, CHUNK};
+pub use budget::{Budget, CHUNK, guaranteed};
 pub use files::{Files, Held, Lack, OpenFile, Opened};
 pub use pool::Pool;
 pub use reclaim::Reclaim;

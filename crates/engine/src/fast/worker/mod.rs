@@ -353,6 +353,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         self
     }
 
+    /// Each session may touch so many bytes of either kind in any case: 1 MiB without this.
+    pub fn with_guaranteed_memory(mut self, bytes: u64) -> Self {
+        self.memory.guarantee(bytes);
+        self
+    }
+
     /// One turn at the time `now`; true if there was anything to do.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.turn_of(now, self.common.clock.again())
@@ -437,17 +443,17 @@ impl<D: Device, N: Network> Worker<D, N> {
         &self.network
     }
 
+    /// The same, as they change it.
+    pub fn network_mut(&mut self) -> &mut N {
+        &mut self.network
+    }
+
     /// How many offers are remembered, of all sessions, as tests look at it.
     pub fn offers_remembered(&self) -> usize {
         let sessions = self.sessions.iter();
         let offered: usize = sessions.map(|(_, session)| session.offered.len()).sum();
         offered + self.unoffering.iter().map(Unoffering::left).sum::<usize>()
     }
-    /// The same, as they change it.
-    pub fn network_mut(&mut self) -> &mut N {
-        &mut self.network
-    }
-
 
     /// How many sessions there are, those that are being drained included.
     pub fn sessions(&self) -> usize {
