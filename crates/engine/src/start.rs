@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use netdev::steering::{MAX_QUEUES, Steering};
 use netdev::syscalls::{netns_cookie, schedule_as_batch};
 use netdev::xdp::Stock;
-use netdev::{Device, Interface, Offloads, xdp};
+use netdev::{Device, Interface, Offloads, XdpDevice, xdp};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -132,12 +132,14 @@ pub fn run(
         let offloads = devices.first().map(|device| in_words(&device.offloads()));
         tracing::info!(
             name = config.name,
+        let zero_copy = devices.iter().all(XdpDevice::is_zero_copy);
             interface = interface.name,
             queues = config.queues.of(interface.receive_queues).len(),
             workers,
             offloads,
             "engine running"
         );
+            zero_copy,
     }
     let receive_memory = match config.limits.receive_memory {
         0 => machine / 2,

@@ -8,6 +8,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("XDP", "xdp"),
     ("checksums", "checksum"),
     ("buffers a frame", "buffers"),
+    ("zero copy", "zero_copy"),
     ("page", "page"),
     ("down", "down"),
     ("up", "up"),
@@ -44,8 +45,11 @@ pub fn document(rows: &[Outcome], megabytes: u32) -> String {
          each way with their hashes compared, the page again from the kernel while the engine is killed, and\n\
          {megabytes} MB from a new engine. Checksums are completed by the device only where that was proven when\n\
          the engine started. Then an engine serves {megabytes} MB by a VLAN device on the interface, and one is tried on\n\
-         the interface below it: where the device takes the tags of VLANs off, it has to leave them on (`ethtool -K\n\
-         IF rxvlan off`) before that starts.\n\n\
+         the interface below it: where the device takes the tags of VLANs off, the engine has it leave them on until\n\
+         it ends; of a veth, both ends have to be told before it starts.\n\n\
+         - *zero copy*: the driver puts frames into the engine's memory itself, and takes them from there.\n\
+         - *of its frames, to the kernel*: for whichever reason, also because the engine did not come in time.\n\
+         - *e1000e* and *vmxnet3* send no large segments (tso off): the emulator cuts them into IP fragments.\n\
          - *nginx* with two workers serves 30 clients at once and the file, *redis* takes and gives 667 KB: both\n  \
            unmodified, by `outboard run`.\n\
          - *MTU 9000*: {megabytes} MB each way in frames of that size.\n\

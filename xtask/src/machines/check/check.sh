@@ -58,7 +58,8 @@ serve() {
 	serve=$!
 	await grep -q 'by the engine' "$2"
 }
-counted() { in_near "$outboard" stats | awk -v name="$1" '$1 == "steering" && $2 == name { print $3 }'; }
+# counted REASON...: frames by what became of them, of all these together.
+counted() { in_near "$outboard" stats | awk -v names=" $* " '$1 == "steering" && index(names, " " $2 " ") { sum += $3 } END { print sum + 0 }'; }
 ends() { kill -TERM "$@" && wait "$@"; }
 
 for part in serving programs jumbo queues respond vlans; do
