@@ -116,7 +116,8 @@ fn an_engine_has_no_privileges_and_its_opener_has_two() {
     }
     names.sort();
     assert_eq!(names, ["neighbours", "opener"]);
-    // It has inherited nothing of the engine's: two ways to that, and a socket of its own for neighbours.
+    // It has inherited nothing of the engine's: two ways to that, and of its own a socket for neighbours, and one for
+    // what a device does with the tags of VLANs.
     let fds = std::fs::read_dir(format!("/proc/{opener}/fd")).expect("it runs");
     let fds = fds
         .flatten()
@@ -126,7 +127,7 @@ fn an_engine_has_no_privileges_and_its_opener_has_two() {
     let fds: BTreeSet<String> = fds.map(|to| to.display().to_string()).collect();
     let sockets = fds.iter().filter(|to| to.starts_with("socket:"));
     let others = fds.iter().filter(|to| to.starts_with("anon_inode:"));
-    assert_eq!((sockets.count(), others.count()), (3, 0), "{fds:?}");
+    assert_eq!((sockets.count(), others.count()), (4, 0), "{fds:?}");
     let words = read(format!("/proc/{opener}/cmdline"));
     assert!(words.starts_with("outboard\0opener\0"), "{words}");
 

@@ -32,7 +32,7 @@ use crate::slow::kernel::opener::{self, Opener, restock};
 use crate::slow::kernel::{memory, netfilter, privileges};
 
 use error::{OLDEST_LINUX, step};
-use open::{check_vrfs, open_devices, placement};
+use open::{TagsLeftOn, check_vrfs, open_devices, placement};
 
 pub use error::StartError;
 
@@ -72,7 +72,9 @@ pub fn run(
     let workers = shares.first().map_or(1, Vec::len);
     let descriptors = raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
+    let mut tags = TagsLeftOn::default();
     let mut steerings = each_if_all(&interfaces, placement, |interface, placement| {
+        tags.see_to(interface)?;
         Ok(Steering::attach(interface, placement)?)
     })?;
     let of_each = interfaces.iter().zip(&shares).zip(&mut steerings);
@@ -130,28 +132,28 @@ pub fn run(
     }
     for (interface, devices) in interfaces.iter().zip(&devices) {
         let offloads = devices.first().map(|device| in_words(&device.offloads()));
+        let zero_copy = devices.iter().all(XdpDevice::is_zero_copy);
         tracing::info!(
             name = config.name,
-        let zero_copy = devices.iter().all(XdpDevice::is_zero_copy);
             interface = interface.name,
             queues = config.queues.of(interface.receive_queues).len(),
             workers,
             offloads,
+            zero_copy,
             "engine running"
         );
-            zero_copy,
     }
+    let machine = memory::there_is();
     let receive_memory = match config.limits.receive_memory {
         0 => machine / 2,
         limit => limit,
     };
-    let machine = memory::there_is();
+    let pools = u64::from(config.limits.sessions) * workers as u64;
+    let guaranteed = guaranteed(machine, pools);
     let pairs = (0..workers).map(|_| exchange::pair(&config.limits));
     let pairs = pairs.collect::<Result<Vec<_>, _>>();
     let (to_fast, to_slow): (Vec<_>, Vec<_>) =
         pairs.map_err(step("join its halves"))?.into_iter().unzip();
-    let pools = u64::from(config.limits.sessions) * workers as u64;
-    let guaranteed = guaranteed(machine, pools);
     let indices = interfaces.iter().map(|interface| interface.index);
     let facts = Facts::new(&config, indices, cookie);
     let follows = !config.ignore_netfilter;
@@ -162,7 +164,7 @@ pub fn run(
     let desk = desk.with_netfilter(follows);
     let there = interfaces.iter().map(|interface| interface.receive_queues);
     let there: Vec<u32> = there.collect();
-    let desk = desk.watching_vlans(interfaces);
+    let desk = desk.watching_vlans(interfaces, &tags.hand_over());
     let common = Common::of(seed);
     let places = places(&config, workers, &seed)?.into_iter();
     let places = places.map(Some).chain(std::iter::repeat_with(|| None));

@@ -39,7 +39,7 @@ const HOLDS: &[(&str, &str)] = &[
 
 /// The same where a device may lack it: what may be said instead.
 const HOLDS_OR: &[(&str, &[&str])] = &[
-    ("tags", &["stay on", "has to leave them on"]),
+    ("tags", &["stay on", "are left on", "has to leave them on"]),
     ("jumbo", &["yes", "not the device"]),
     ("changed", &["yes", "one only", "not the driver"]),
 ];

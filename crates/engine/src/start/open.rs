@@ -62,15 +62,16 @@ pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> 
     }
     if interface.strips_vlan_tags() {
         let vlans = vlans_on(interface.index).map_err(step("ask the kernel for VLAN devices"))?;
-        if !vlans.is_empty() {
+        if vlans.is_empty() {
+            tracing::info!(
+                interface = name,
+                "the device takes the tags of VLANs off: it has to let no frames through of VLANs that nobody here has \
+                 (rx-vlan-filter on), or to leave the tags on (rxvlan off)"
+            );
+        } else if interface.has_vlan_tags_as_its_peer_says() {
             let interface = name.clone();
             return Err(StartError::VlanTags { interface, vlans });
         }
-        tracing::info!(
-            interface = name,
-            "the device takes the tags of VLANs off: it has to let no frames through of VLANs that nobody here has \
-             (rx-vlan-filter on), or to leave the tags on (rxvlan off)"
-        );
     }
     if nature.gathers() {
         let kind = nature.kind.unwrap_or_default();
@@ -86,6 +87,52 @@ pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> 
         tracing::info!(interface = name, kind, "not hardware of its own");
     }
     Ok(Placement::Auto)
+}
+
+/// Interfaces whose devices take the tags of VLANs off, and leave them on for this engine. They take them off again when
+/// this goes, unless that is somebody else's to see to.
+#[derive(Debug, Default)]
+pub(super) struct TagsLeftOn(Vec<Interface>);
+
+impl TagsLeftOn {
+    /// Has the device of one leave them on, if there are VLAN devices on it.
+    pub fn see_to(&mut self, interface: &Interface) -> Result<(), StartError> {
+        if !interface.strips_vlan_tags() {
+            return Ok(());
+        }
+        let vlans = vlans_on(interface.index).map_err(step("ask the kernel for VLAN devices"))?;
+        if vlans.is_empty() {
+            return Ok(());
+        }
+        let done = interface.strip_vlan_tags(false);
+        let name = interface.name.clone();
+        if done.is_err() || interface.strips_vlan_tags() {
+            let interface = name;
+            return Err(StartError::VlanTags { interface, vlans });
+        }
+        tracing::warn!(
+            interface = name,
+            names = vlans.join(", "),
+            "has VLAN devices on it: the device leaves the tags of VLANs on (rxvlan off) until the engine ends"
+        );
+        self.0.push(interface.clone());
+        Ok(())
+    }
+
+    /// The indices of those that somebody else sees to from now on.
+    pub fn hand_over(mut self) -> Vec<u32> {
+        let interfaces = core::mem::take(&mut self.0).into_iter();
+        interfaces.map(|interface| interface.index).collect()
+    }
+}
+
+impl Drop for TagsLeftOn {
+    fn drop(&mut self) {
+        for interface in &self.0 {
+            // The engine does not start, and says why.
+            let _ = interface.strip_vlan_tags(true);
+        }
+    }
 }
 
 /// Frames that can wait on a queue however many queues there are, if so many may wait at all.

@@ -5,6 +5,7 @@ mod below;
 mod ethtool;
 mod netlink;
 mod request;
+mod vlan_tags;
 mod xdp;
 
 use std::ffi::CString;
@@ -17,6 +18,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 pub use addresses::await_ipv6;
 pub use ethtool::Feature;
 pub use request::NAME_MAX;
+pub use vlan_tags::VlanTags;
 pub use xdp::{AttachedProgram, XdpMode};
 
 use request::Request;
@@ -101,27 +103,6 @@ impl Interface {
         let channels = control_socket().and_then(|control| ethtool::channels(&control, &self.name));
         let most = channels.map_or(0, |channels| channels.most);
         most.max(self.receive_queues)
-    }
-
-    /// Whether its device takes the tags of VLANs off before anybody sees a frame (`rxvlan`): XDP then sees
-    /// frames of VLANs as if they had none. False if the driver does not say.
-    pub fn strips_vlan_tags(&self) -> bool {
-        control_socket()
-            .and_then(|control| ethtool::strips_vlan_tags(&control, &self.name))
-            .unwrap_or(false)
-    }
-
-    /// Has its device take the tags of VLANs off, or leave them on the frames (needs CAP_NET_ADMIN).
-    ///
-    /// # Errors
-    /// What the system call said, if the driver cannot do otherwise; `Unsupported` of a veth, whose frames have
-    /// their tags beside them or not as the other end has it.
-    pub fn strip_vlan_tags(&self, on: bool) -> io::Result<()> {
-        if self.driver == "veth" {
-            let message = "of a veth, its other end decides (txvlan off there)";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
-        }
-        ethtool::strip_vlan_tags(&control_socket()?, &self.name, on)
     }
 
     /// Its IP addresses, as they are now.

@@ -307,7 +307,7 @@ impl Desk {
 
     /// All workers have ended. Nobody waits until all is closed that programs have sent, and not read.
     fn leave(mut self) {
-        self.vlans.give_back();
+        self.vlans.give_back(&self.opener);
         self.see_to_undone();
         let Self {
             mut control,

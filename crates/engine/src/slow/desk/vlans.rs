@@ -1,7 +1,7 @@
 //! VLANs on the interface while the engine runs. Where a device takes their tags off, a frame of a VLAN looks like one
-//! of none, and the steering would give the engine what is meant for somebody else. An engine does not start like
-//! that; here is what it does when the first VLAN device comes later: it has the device leave the tags on, until it
-//! ends, and where that cannot be, it says so.
+//! of none, and the steering would give the engine what is meant for somebody else. An engine has the device leave the
+//! tags on then, until it ends, and does not start where that cannot be. Here is the same for the first VLAN device that
+//! comes later; where it cannot be then, the engine says so.
 //!
 //! The kernel tells of a device where that is: of one that was made straight in another network namespace
 //! (`ip link add link IF ... netns OTHER`) nobody hears in this one. Who makes such has to have the tags left on himself;
@@ -16,6 +16,7 @@ use queue_pair::control::Explanation;
 use super::Desk;
 use crate::poller::Source;
 use crate::slow::kernel::nature::{VlanWatch, vlans_on};
+use crate::slow::kernel::opener::Opener;
 
 /// What an interface does with the tags of VLANs.
 trait Tags {
@@ -27,18 +28,24 @@ trait Tags {
     fn strip(&self, on: bool) -> io::Result<()>;
 }
 
-impl Tags for Interface {
+/// An interface, whose device is switched by who may.
+struct Device<'a> {
+    interface: &'a Interface,
+    opener: &'a Opener,
+}
+
+impl Tags for Device<'_> {
     fn vlans(&self) -> Vec<String> {
         // Who cannot be asked now is asked when the next change comes.
-        vlans_on(self.index).unwrap_or_default()
+        vlans_on(self.interface.index).unwrap_or_default()
     }
 
     fn strips(&self) -> bool {
-        self.strips_vlan_tags()
+        self.interface.strips_vlan_tags()
     }
 
     fn strip(&self, on: bool) -> io::Result<()> {
-        self.strip_vlan_tags(on)
+        Ok(self.opener.strip_vlan_tags(self.interface.index, on)?)
     }
 }
 
@@ -118,9 +125,9 @@ impl State {
 
 impl Vlans {
     /// The engine ends.
-    pub(super) fn give_back(&mut self) {
+    pub(super) fn give_back(&mut self, opener: &Opener) {
         for (_, interface, state) in &mut self.watched {
-            state.give_back(&interface.name, interface);
+            state.give_back(&interface.name, &Device { interface, opener });
         }
     }
 
@@ -139,9 +146,10 @@ impl Vlans {
 }
 
 impl Desk {
-    /// Looks after the tags of VLANs on the engine's interfaces.
+    /// Looks after the tags of VLANs on the engine's interfaces. The devices of those with these indices took them
+    /// off until it started.
     #[must_use]
-    pub fn watching_vlans(mut self, interfaces: Vec<Interface>) -> Self {
+    pub fn watching_vlans(mut self, interfaces: Vec<Interface>, left_on: &[u32]) -> Self {
         for interface in interfaces {
             let watched = VlanWatch::of_interface(interface.index).and_then(|watch| {
                 let poller = &self.control.poller;
@@ -150,9 +158,16 @@ impl Desk {
             });
             match watched {
                 Ok(watch) => {
-                    let mut state = State::default();
+                    let mut state = State {
+                        to_give_back: left_on.contains(&interface.index),
+                        ..State::default()
+                    };
                     // One may have come since the start looked.
-                    state.look(&interface.name, &interface);
+                    let device = Device {
+                        interface: &interface,
+                        opener: &self.opener,
+                    };
+                    state.look(&interface.name, &device);
                     self.vlans.watched.push((watch, interface, state));
                 }
                 Err(error) => tracing::warn!(%error, "the kernel does not tell of VLAN devices"),
@@ -163,9 +178,10 @@ impl Desk {
 
     /// The kernel has announced something of interfaces.
     pub(super) fn interfaces_changed(&mut self) {
+        let opener = &self.opener;
         for (watch, interface, state) in &mut self.vlans.watched {
             if watch.update().unwrap_or(true) {
-                state.look(&interface.name, interface);
+                state.look(&interface.name, &Device { interface, opener });
             }
         }
     }
@@ -178,7 +194,7 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Device {
+    struct Fake {
         vlans: RefCell<Vec<String>>,
         strips: Cell<bool>,
         /// It cannot leave tags on, and says so, or says nothing.
@@ -187,7 +203,7 @@ mod tests {
         asked: Cell<usize>,
     }
 
-    impl Tags for Device {
+    impl Tags for Fake {
         fn vlans(&self) -> Vec<String> {
             self.vlans.borrow().clone()
         }
@@ -210,13 +226,13 @@ mod tests {
         }
     }
 
-    fn device(strips: bool) -> Device {
-        let device = Device::default();
+    fn device(strips: bool) -> Fake {
+        let device = Fake::default();
         device.strips.set(strips);
         device
     }
 
-    fn come(device: &Device, state: &mut State, vlans: &[&str]) {
+    fn come(device: &Fake, state: &mut State, vlans: &[&str]) {
         *device.vlans.borrow_mut() = vlans.iter().map(|name| (*name).to_owned()).collect();
         state.look("near", device);
     }
@@ -264,7 +280,7 @@ mod tests {
     #[test]
     fn a_device_that_cannot_is_told_of_until_the_vlans_are_gone() {
         for silent in [false, true] {
-            let device = Device {
+            let device = Fake {
                 silent,
                 ..device(true)
             };

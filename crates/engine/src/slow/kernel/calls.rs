@@ -204,6 +204,8 @@ const BPF_PROG_QUERY: u64 = 16;
 
 /// `ioctl` of network interfaces: `SIOC*` (linux/sockios.h).
 const INTERFACES: u64 = 0x8900;
+/// `SIOCETHTOOL`.
+const ETHTOOL: u64 = 0x8946;
 const FIONBIO: u64 = 0x5421;
 /// Whether a descriptor is a terminal.
 const TCGETS: u64 = 0x5401;
@@ -247,6 +249,8 @@ fn opening() -> Made<BpfProgram> {
     rules.append(&mut freely(OPENING));
     rules.insert(libc::SYS_socket, any_of(OPENED)?);
     rules.insert(libc::SYS_bpf, vec![equal(0, BPF_PROG_QUERY)?]);
+    // What a device does with the tags of VLANs.
+    rules.insert(libc::SYS_ioctl, vec![equal(1, ETHTOOL)?]);
     others_fail(rules)
 }
 

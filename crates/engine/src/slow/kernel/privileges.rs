@@ -4,7 +4,7 @@
 //! memory: the packet memory of receive queues that are added is locked. The opener keeps:
 //!
 //! * `CAP_NET_ADMIN`: have the kernel probe a neighbour and confirm it, read the rules of nf_tables, count the policies
-//!   of IPsec, and see which programs a cgroup has.
+//!   of IPsec, see which programs a cgroup has, and have a device leave the tags of VLANs on.
 //! * `CAP_NET_RAW`: make AF_XDP sockets for receive queues that are added.
 //!
 //! The steering's maps and its link are changed by whoever has their descriptors, since Linux 5.19. Everything else

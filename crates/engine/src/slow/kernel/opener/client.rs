@@ -295,6 +295,12 @@ impl Opener {
         self.ask_of_neighbour(&request)
     }
 
+    /// Has the device of an interface take the tags of VLANs off, or leave them on.
+    pub fn strip_vlan_tags(&self, interface: u32, strip: bool) -> Result<()> {
+        // This waits for the kernel's lock as well.
+        self.ask_of_neighbour(&Request::VlanTags { interface, strip })
+    }
+
     /// An AF_XDP socket.
     pub fn socket(&self) -> Result<OwnedFd> {
         self.ask_for(&Request::Socket)
@@ -383,6 +389,14 @@ mod tests {
         opener.socket().expect("an AF_XDP socket");
         let elsewhere = opener.probe(u32::MAX, "192.0.2.1".parse().expect("an address"));
         assert_eq!(elsewhere, Err(Errno::ACCESS));
+        // The loopback leaves them on and can do nothing else.
+        let loopback = netdev::Interface::find("lo").expect("every namespace has a loopback");
+        opener
+            .strip_vlan_tags(loopback.index, false)
+            .expect("nothing is changed");
+        let strips = opener.strip_vlan_tags(loopback.index, true);
+        assert_eq!(strips, Err(Errno::OPNOTSUPP));
+        assert_eq!(opener.strip_vlan_tags(u32::MAX, false), Err(Errno::ACCESS));
         let file = std::fs::File::open("/proc").expect("a directory that is no cgroup");
         assert!(opener.hooks(file.as_fd()).is_err());
         opener

@@ -4,6 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use netdev::cgroup;
+use netdev::interface::VlanTags;
 use netdev::xdp;
 use rustix::io::{Errno, Result};
 
@@ -90,6 +91,8 @@ impl Bucket {
 pub struct Doer {
     /// By the indices of their interfaces.
     neighbours: Vec<(u32, Neighbours)>,
+    /// The same; without those whose devices cannot be asked.
+    tags: Vec<(u32, VlanTags)>,
     probes: Bucket,
 }
 
@@ -104,8 +107,12 @@ impl Doer {
             Ok((*index, neighbours))
         });
         let neighbours = each.collect::<Result<_>>()?;
+        let tags = interfaces
+            .iter()
+            .filter_map(|index| Some((*index, VlanTags::of_index(*index).ok()?)));
         Ok(Self {
             neighbours,
+            tags: tags.collect(),
             ..Self::default()
         })
     }
@@ -176,6 +183,14 @@ impl Doer {
             Request::RuleChanges => {
                 let hears = Netlink::subscribe(NETFILTER, NFTABLES_GROUP)?;
                 Ok(OwnedFd::from(hears).into())
+            }
+            Request::VlanTags { interface, strip } => {
+                let mut tags = self.tags.iter();
+                let of = tags.find(|(index, _)| index == interface);
+                let (_, tags) = of.ok_or(Errno::OPNOTSUPP)?;
+                tags.strip(*strip)
+                    .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::OPNOTSUPP))?;
+                Ok(Done::default())
             }
             Request::Policies => Ok(Done {
                 fd: None,

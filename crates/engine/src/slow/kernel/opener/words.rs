@@ -76,6 +76,13 @@ pub enum Request {
     Policies,
     /// A socket that hears when those change; none where there can be none.
     PolicyChanges,
+    /// Have the device of one of the interfaces take the tags of VLANs off, or leave them on.
+    VlanTags {
+        /// The interface's index.
+        interface: u32,
+        /// They are to be taken off.
+        strip: bool,
+    },
 }
 
 /// The number of a request; 0 of what is none.
@@ -108,6 +115,10 @@ impl Request {
                 put_name(&mut bytes[TABLE..SET], table)?;
                 put_name(&mut bytes[SET..], set)?;
             }
+            Self::VlanTags { interface, strip } => {
+                bytes[1] = (*strip).into();
+                bytes[INTERFACE..ADDRESS].copy_from_slice(&interface.to_ne_bytes());
+            }
             Self::Socket
             | Self::RuleChanges
             | Self::Hooks
@@ -126,6 +137,7 @@ impl Request {
             Self::Alive => 8,
             Self::Policies => 9,
             Self::PolicyChanges => 10,
+            Self::VlanTags { .. } => 11,
         };
         Ok(bytes)
     }
@@ -167,6 +179,10 @@ impl Request {
             8 => Self::Alive,
             9 => Self::Policies,
             10 => Self::PolicyChanges,
+            11 => Self::VlanTags {
+                interface: one_of(bytes, interfaces)?,
+                strip: bytes[1] != 0,
+            },
             _ => return Err(Errno::BADMSG),
         })
     }
@@ -181,14 +197,20 @@ fn put_neighbour(bytes: &mut [u8; LEN], interface: u32, address: IpAddr) {
     bytes[ADDRESS..MAC].copy_from_slice(&address.octets());
 }
 
-fn neighbour(bytes: &[u8; LEN], interfaces: &[u32]) -> Result<(u32, IpAddr)> {
+/// Which of the interfaces it is about.
+fn one_of(bytes: &[u8; LEN], interfaces: &[u32]) -> Result<u32> {
     let interface = bytes[INTERFACE..ADDRESS]
         .try_into()
         .map_err(|_| Errno::BADMSG)?;
     let interface = u32::from_ne_bytes(interface);
-    if !interfaces.contains(&interface) {
-        return Err(Errno::ACCESS);
+    match interfaces.contains(&interface) {
+        true => Ok(interface),
+        false => Err(Errno::ACCESS),
     }
+}
+
+fn neighbour(bytes: &[u8; LEN], interfaces: &[u32]) -> Result<(u32, IpAddr)> {
+    let interface = one_of(bytes, interfaces)?;
     let address: [u8; 16] = bytes[ADDRESS..MAC].try_into().map_err(|_| Errno::BADMSG)?;
     let address = IpAddr::V6(Ipv6Addr::from(address)).to_canonical();
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
@@ -250,6 +272,14 @@ mod tests {
             Request::Alive,
             Request::Policies,
             Request::PolicyChanges,
+            Request::VlanTags {
+                interface: 7,
+                strip: true,
+            },
+            Request::VlanTags {
+                interface: 3,
+                strip: false,
+            },
         ];
         for (request, its) in all.into_iter().zip(0xfe_u16..) {
             let bytes = request.encode(its).expect("short");
@@ -269,6 +299,9 @@ mod tests {
                 mac: MacAddr([0; 6]),
             };
             assert_eq!(judged(&confirm), Err(Errno::ACCESS));
+            let strip = true;
+            let tags = Request::VlanTags { interface, strip };
+            assert_eq!(judged(&tags), Err(Errno::ACCESS));
         }
         let nothing = Request::judge(&of(3, "10.1.2.3").encode(7).expect("short"), &[]);
         assert_eq!(nothing, Err(Errno::ACCESS));
@@ -286,7 +319,7 @@ mod tests {
         }
         let long = [&one[..], &[0]].concat();
         assert_eq!(Request::judge(&long, &OURS), Err(Errno::BADMSG));
-        for kind in (0..=u8::MAX).filter(|kind| !(1..=10).contains(kind)) {
+        for kind in (0..=u8::MAX).filter(|kind| !(1..=11).contains(kind)) {
             let mut bytes = [0; LEN];
             bytes[0] = kind;
             assert_eq!(Request::judge(&bytes, &OURS), Err(Errno::BADMSG));
