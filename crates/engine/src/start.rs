@@ -164,6 +164,7 @@ pub fn run(
     let desk = desk.with_netfilter(follows);
     let there = interfaces.iter().map(|interface| interface.receive_queues);
     let there: Vec<u32> = there.collect();
+    let desk = desk.telling_of_traffic_control(&interfaces);
     let desk = desk.watching_vlans(interfaces, &tags.hand_over());
     let common = Common::of(seed);
     let places = places(&config, workers, &seed)?.into_iter();

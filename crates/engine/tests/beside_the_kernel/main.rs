@@ -9,6 +9,7 @@ mod ports;
 mod queues;
 mod several_interfaces;
 mod storm;
+mod traffic_control;
 
 #[path = "../beside/mod.rs"]
 mod beside;

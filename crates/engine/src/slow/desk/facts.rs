@@ -97,6 +97,7 @@ impl Desk {
         if listeners_or_connections {
             explained.extend(self.explain_netfilter());
             explained.extend(self.vlans.explain());
+            explained.extend(self.traffic.explain());
             explained.extend(self.explain_confinement(pid));
         }
         fitting(explained)

@@ -30,6 +30,7 @@ mod shown;
 mod sockets;
 mod sums;
 mod traces;
+mod traffic;
 mod versions;
 mod vlans;
 
@@ -65,6 +66,7 @@ use self::rates::{Rates, cost};
 use self::readers::Readers;
 use self::reclaims::ReclaimOf;
 use self::sockets::Followed;
+use self::traffic::Traffic;
 use self::versions::Strangers;
 use self::vlans::Vlans;
 
@@ -155,6 +157,7 @@ pub struct Desk {
     /// What the rules of netfilter say.
     netfilter: Netfilter,
     /// Whether frames of VLANs look like those of none.
+    traffic: Traffic,
     vlans: Vlans,
     /// What the engine may do, if that is known.
     rights: Option<Rights>,
@@ -219,6 +222,7 @@ impl Desk {
             diverter: None,
             reread: None,
             netfilter: Netfilter::default(),
+            traffic: Traffic::default(),
             vlans: Vlans::default(),
             rights: None,
             opener: Opener::default(),

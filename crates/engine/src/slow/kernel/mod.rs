@@ -21,4 +21,5 @@ pub mod privileges;
 pub mod queues;
 pub mod routes;
 pub mod sock_diag;
+pub mod traffic;
 pub mod xfrm;
