@@ -71,6 +71,8 @@ mod profile;
 #[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
+mod send_ring;
+#[cfg(not(loom))]
 mod sum;
 #[cfg(not(loom))]
 mod version;
@@ -109,6 +111,8 @@ pub use opening::{Opening, OpeningWord};
 pub use profile::{NoProfile, PROFILE_VARIABLE, Profile};
 #[cfg(not(loom))]
 pub use region::{EngineSide, HostSide};
+#[cfg(not(loom))]
+pub use send_ring::{SendRing, Sending};
 #[cfg(not(loom))]
 pub use sum::copy_out_sum;
 #[cfg(not(loom))]
