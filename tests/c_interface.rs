@@ -70,6 +70,18 @@ fn converse(
     words: &[&str],
     like: IpAddr,
 ) -> String {
+    converse_by(None, world, program, outboard, words, like)
+}
+
+/// As [`converse`], with sockets of the kernel's served by one of its ways.
+fn converse_by(
+    by: Option<&str>,
+    world: &World,
+    program: &Path,
+    outboard: &Outboard,
+    words: &[&str],
+    like: IpAddr,
+) -> String {
     let how = words[0];
     let address = match how {
         "listen" => World::address(Side::Server, like),
@@ -100,9 +112,13 @@ fn converse(
             }
         });
         listens.recv().expect("a client");
-        world
+        let mut program = world
             .program(Side::Server, program)
-            .env("OUTBOARD_SOCKET", outboard.socket())
+            .env("OUTBOARD_SOCKET", outboard.socket());
+        if let Some(by) = by {
+            program = program.env("OUTBOARD_KERNEL_SOCKETS", by);
+        }
+        program
             .args(words.iter().flat_map(|word| match *word {
                 "AT" => vec![address.to_string(), PORT.to_string()],
                 word => vec![word.to_owned()],
@@ -235,6 +251,36 @@ fn queues_are_told_apart_and_so_are_threads_in_one() {
 fn an_option_is_the_one_that_the_kernel_has_by_that_name() {
     let test = "an_option_is_the_one_that_the_kernel_has_by_that_name";
     says_all_by_itself(test, "tests/options.c");
+}
+
+#[test]
+fn what_is_sent_together_is_sent_once_and_whole() {
+    let test = "what_is_sent_together_is_sent_once_and_whole";
+    says_all_by_itself(test, "tests/kernel_sockets.c");
+}
+
+/// By the environment, as for programs that leave it open. There is no engine.
+#[test]
+fn every_call_does_the_same_however_the_kernels_sockets_are_served() {
+    let test = "every_call_does_the_same_however_the_kernels_sockets_are_served";
+    for (source, hows) in [
+        ("tests/conformance.c", &["listen", "connect"][..]),
+        ("tests/registered.c", &["connect"]),
+        ("tests/forks.c", &["connect"]),
+    ] {
+        let Some((world, program)) = built(test, source) else {
+            return;
+        };
+        let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+        for (how, by) in hows
+            .iter()
+            .flat_map(|how| [(*how, "epoll"), (*how, "io_uring")])
+        {
+            let words = [how, "kernel", "AT", "0"];
+            let said = converse_by(Some(by), &world, &program, &outboard, &words, BOTH[0]);
+            assert_eq!(said, "all as outboard.h says", "{source} by {by}");
+        }
+    }
 }
 
 /// Runs a program that is both ends.
@@ -546,7 +592,7 @@ fn the_headers_compile_as_strict_c_and_cpp() {
         ("ob_limit", 12),
         ("ob_admission", 32),
         ("ob_admitted", 48),
-        ("ob_info", 160),
+        ("ob_info", 184),
         ("ob_engine", 112),
         ("ob_way", 272),
         ("ob_piece", 3 * size_of::<usize>()),

@@ -53,7 +53,13 @@ enum ob_mode {
                       -EOPNOTSUPP, and what comes to a listener by the kernel is reset: clients on this
                       machine, and all while the engine is away. The engine takes the rest whatever its
                       configuration says of placement (from protocol 14 on: ob_ctl) */
-    OB_KERNEL = 2  /* the kernel, whatever engine there is */
+    OB_KERNEL = 2, /* the kernel, whatever engine there is */
+
+    /* How sockets of the kernel's are served: one of these may be added to the mode. Otherwise it is as the
+       environment variable OUTBOARD_KERNEL_SOCKETS says, epoll or io_uring, or by io_uring where it is there and
+       pays. All are waited for by epoll; see ob_send for what io_uring sends together */
+    OB_BY_EPOLL = 0x10,   /* by epoll alone: no send waits for another */
+    OB_BY_IO_URING = 0x20 /* by io_uring from the first send on: without it ob_attach fails */
 };
 
 /* What an event tells. */
@@ -170,6 +176,7 @@ typedef struct ob_info {
     uint64_t bytes_received;  /* all bytes received in order */
     uint64_t retransmits;     /* all segments sent again */
     char why_not[96];         /* why the kernel has it, in words */
+    char served_by[24];       /* what serves it: "engine", "kernel, epoll" or "kernel, io_uring" */
 } ob_info;
 
 /* What is known of the engine. */
@@ -226,6 +233,8 @@ typedef struct ob_span {
  * variable OUTBOARD_SOCKET names; `program` is shown to people (NULL: none). With OB_ANY an engine
  * that is away is found when it comes.
  * -ENOENT, -ECONNREFUSED: there is no engine (OB_ENGINE only). -EACCES: it is not for this user.
+ * -EINVAL: there is no such mode, or io_uring is older than that of Linux 5.18 (OB_BY_IO_URING only). -ENOSYS, -EPERM:
+ * it is not there, or not for this process (OB_BY_IO_URING only).
  * -EPROTONOSUPPORT: the two speak no version of the protocol in common. -ETIMEDOUT: it is there and has not answered
  * for 10 seconds, as when it is stopped by a signal; an OB_ANY context has waited as long. ob_listen, and what asks
  * the engine later, waits half a second for one that does not run, and ob_poll not at all.
@@ -272,7 +281,8 @@ int ob_neigh(const ob_context *context, const struct sockaddr *address, socklen_
 int ob_neigh_update(const ob_context *context, const struct sockaddr *address, socklen_t len,
                     ob_way *out);
 
-/* A queue without anything in it. -EMFILE, -ENFILE: there are no more descriptors.
+/* A queue without anything in it. -EMFILE, -ENFILE: there are no more descriptors. -ENOSYS, -EPERM: io_uring is not
+ * there any more for this process (OB_BY_IO_URING only).
  * Threads: any, several at once in a context. */
 int ob_queue_new(const ob_context *context, ob_queue **out);
 
@@ -438,6 +448,12 @@ void ob_unregister_file(ob_file *file);
 /* Sends of any kind return how many bytes were taken, which may be less than asked. With OB_ASYNC
  * what was taken comes back as one OB_SENT with `cookie`, when the peer has acknowledged it, or with OB_LEFT
  * when it has left; without, `cookie` is ignored. No send waits, and none raises SIGPIPE.
+ * On the kernel, where ob_wait has told of what has come on several connections at once, sends of up to 4 KB leave
+ * together by io_uring (OB_BY_IO_URING): when the program looks for what has happened next (ob_wait, ob_poll), arms
+ * (ob_arm), frees the queue, or does something with that connection that is to come behind them (ob_shutdown, ob_close,
+ * ob_get_info, a larger send, an option), and with the next send what is older than 50 microseconds. So a program that has
+ * much to do before it looks again calls ob_poll, or takes OB_BY_EPOLL; and one that ends without having done any of this
+ * has not sent them. What such a send meets, the next one of that connection is told, as errors of earlier sends are.
  * -EAGAIN: there is no room; OB_ROOM tells when there is. On the engine that is when a third of the send buffer is
  * free; until then sends are refused, and what of earlier ones has come back is told with OB_ROOM, or 50 ms later
  * at the latest. -EBUSY: a room of the connection is lent.

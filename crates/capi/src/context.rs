@@ -3,9 +3,13 @@
 use std::ffi::{CStr, c_char};
 
 use libc::{c_int, size_t, sockaddr, socklen_t};
-use native::{Context, Errno, Mode};
+use native::{Context, Errno, KernelSockets, Mode};
 
 use crate::{address, code, number};
+
+/// `OB_BY_EPOLL` and `OB_BY_IO_URING`, which are added to a mode.
+const BY_EPOLL: c_int = 0x10;
+const BY_IO_URING: c_int = 0x20;
 
 /// `ob_context`.
 pub struct ObContext(pub(crate) Context);
@@ -24,7 +28,13 @@ pub unsafe extern "C" fn ob_attach(
     if out.is_null() {
         return number(Errno::INVAL);
     }
-    let mode = match mode {
+    let by = match mode & (BY_EPOLL | BY_IO_URING) {
+        0 => None,
+        BY_EPOLL => Some(KernelSockets::Epoll),
+        BY_IO_URING => Some(KernelSockets::IoUring),
+        _ => return number(Errno::INVAL),
+    };
+    let mode = match mode & !(BY_EPOLL | BY_IO_URING) {
         0 => Mode::Any,
         1 => Mode::Engine,
         2 => Mode::Kernel,
@@ -32,7 +42,12 @@ pub unsafe extern "C" fn ob_attach(
     };
     // SAFETY: as the caller promises.
     let (engine, program) = unsafe { (text(engine, "default"), text(program, "")) };
-    code(Context::attach(&engine, &program, mode).map(|context| {
+    let attached = Context::attach(&engine, &program, mode);
+    let attached = attached.and_then(|context| match by {
+        Some(by) => context.with_kernel_sockets(by),
+        None => Ok(context),
+    });
+    code(attached.map(|context| {
         // SAFETY: `out` is room for a pointer.
         unsafe { out.write(Box::into_raw(Box::new(ObContext(context)))) };
     }))

@@ -31,10 +31,11 @@ pub struct ObInfo {
     bytes_received: u64,
     retransmits: u64,
     why_not: [c_char; 96],
+    served_by: [c_char; 24],
 }
 
 // As outboard.h says.
-const _: () = assert!(size_of::<ObInfo>() == 160 && size_of::<ObSetting>() == 8);
+const _: () = assert!(size_of::<ObInfo>() == 184 && size_of::<ObSetting>() == 8);
 
 impl TryFrom<ObSetting> for Setting {
     type Error = Errno;
@@ -266,11 +267,6 @@ pub unsafe extern "C" fn ob_get_info(queue: *mut ObQueue, number: u64, out: *mut
     code(facts.map(|facts| {
         let tcp = facts.tcp.as_ref();
         let fact = |get: fn(&native::ConnInfo) -> u32| tcp.map_or(0, get);
-        let mut why_not = [0; 96];
-        let reason = facts.why_not.unwrap_or_default().bytes();
-        for (to, from) in why_not[..95].iter_mut().zip(reason) {
-            *to = from as c_char;
-        }
         let info = ObInfo {
             offloaded: facts.is_offloaded.into(),
             rtt_us: fact(|tcp| tcp.rtt_us),
@@ -283,11 +279,21 @@ pub unsafe extern "C" fn ob_get_info(queue: *mut ObQueue, number: u64, out: *mut
             bytes_acked: tcp.map_or(0, |tcp| tcp.bytes_acked),
             bytes_received: tcp.map_or(0, |tcp| tcp.bytes_received),
             retransmits: tcp.map_or(0, |tcp| tcp.retransmits),
-            why_not,
+            why_not: text(facts.why_not.unwrap_or_default()),
+            served_by: text(facts.served_by),
         };
         // SAFETY: `out` is room for the facts.
         unsafe { out.write(info) };
     }))
+}
+
+/// As much of it as there is room for, with a 0 behind it.
+fn text<const ROOM: usize>(from: &str) -> [c_char; ROOM] {
+    let mut to = [0; ROOM];
+    for (to, from) in to[..ROOM - 1].iter_mut().zip(from.bytes()) {
+        *to = from as c_char;
+    }
+    to
 }
 
 /// Gives C one of a connection's addresses.

@@ -114,6 +114,11 @@ impl Connection {
         }
     }
 
+    /// Whether something of it is staged.
+    pub(crate) fn is_staged(&self) -> bool {
+        matches!(&self.stream, Stream::Kernel(stream) if stream.is_staged)
+    }
+
     /// Nothing is left to be received: by agreement, or because of an error, which whoever told of it
     /// has taken from the socket.
     ///

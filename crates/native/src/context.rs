@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use host::{ConnectError, ConnectOptions, Engine, Errno, Listener, Session, Way};
+use queue_pair::SendRing;
 
 /// Why nothing is the engine's with [`Mode::Kernel`].
 pub(crate) const CHOSEN: &str = "the program has chosen the kernel";
@@ -22,11 +23,46 @@ pub enum Mode {
     Kernel,
 }
 
+/// How sockets of the kernel's are served. All are waited for by epoll.
+///
+/// With io_uring small sends (4 KiB at most) on several connections leave by one call: from when a wait has told of
+/// what has come on two or more of the kernel's, what the program sends is kept until it looks for events next, arms,
+/// frees the queue, or does something else with that connection that is to come behind it, such as shutting or
+/// closing it. With a further send also what is older than 50 µs leaves. A program that is told of one connection at a
+/// time, or takes long between its sends, sends at once, as by epoll. What such a send meets, room or an error, the
+/// next send on that connection is told. A program that ends without having freed its queue, or looked at it again, has
+/// not sent what was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelSockets {
+    /// By io_uring where it is there and pays, otherwise by epoll.
+    #[default]
+    Auto,
+    /// By epoll alone: no send waits for another.
+    Epoll,
+    /// By io_uring from the first send on; without it there is no queue.
+    IoUring,
+}
+
+impl KernelSockets {
+    /// The variable by which a program is told how to serve them, if it does not choose itself.
+    const VARIABLE: &str = "OUTBOARD_KERNEL_SOCKETS";
+
+    /// What this process was told by its environment: `epoll` or `io_uring`.
+    fn of_environment() -> Self {
+        match std::env::var(Self::VARIABLE).as_deref() {
+            Ok("epoll") => Self::Epoll,
+            Ok("io_uring") => Self::IoUring,
+            _ => Self::Auto,
+        }
+    }
+}
+
 /// The relation of a program to an engine. Clones are the same.
 #[derive(Clone)]
 pub struct Context {
     pub(crate) session: Session,
     pub(crate) mode: Mode,
+    pub(crate) by: KernelSockets,
     /// Why no engine took it when it was made.
     refused: Option<Errno>,
 }
@@ -60,8 +96,23 @@ impl Context {
         Ok(Self {
             session,
             mode,
+            by: KernelSockets::of_environment(),
             refused,
         })
+    }
+
+    /// This, with sockets of the kernel's served as the program chooses; otherwise they are as the environment variable
+    /// `OUTBOARD_KERNEL_SOCKETS` says (`epoll` or `io_uring`), or [`Auto`](KernelSockets::Auto).
+    ///
+    /// # Errors
+    /// Only with [`KernelSockets::IoUring`]: `ENOSYS`, `EINVAL`: this kernel has no io_uring, or an older one than Linux
+    /// 5.18 has. `EPERM`: it is not for this process. `EMFILE`, `ENFILE`, `ENOMEM`: as of io_uring_setup(2).
+    pub fn with_kernel_sockets(mut self, by: KernelSockets) -> Result<Self, Errno> {
+        if by == KernelSockets::IoUring {
+            SendRing::new()?;
+        }
+        self.by = by;
+        Ok(self)
     }
 
     /// Why no engine took the program when this was made, with [`Mode::Any`]: the errors of

@@ -5,6 +5,9 @@
 //! are switched on with the first asynchronous send, so that who does not need them does not pay. The
 //! kernel drops them while the receive buffer is full, so they are not the only occasion to ask.
 
+mod parts;
+mod staged;
+
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU8;
@@ -21,6 +24,8 @@ use rustix::net::{
 
 use crate::options::Setting;
 use crate::sends::Back;
+use parts::AsBytes;
+pub(crate) use staged::SMALL;
 
 /// SOF_TIMESTAMPING_TX_ACK: a timestamp when all of a send is acknowledged.
 const TX_ACK: u32 = 1 << 9;
@@ -116,12 +121,20 @@ pub(crate) struct Stream {
     /// The room that is lent.
     lent: Weak<Area>,
     /// What was committed and the kernel has not taken yet. While there is some, the socket resets when it is
-    /// closed, however that comes about: an end without the last of a stream looks like one with it.
+    /// closed, however that comes about: an end without the last of a stream looks like one with it. Or what is
+    /// [staged](Self::is_staged).
     rest: Vec<u8>,
     /// `rest` is given from here on.
     rest_from: usize,
     /// Whether it resets when it is closed once that has left, as the program or its listener has it.
     resets_on_close: bool,
+    /// The next send may be staged.
+    pub(crate) may_stage: bool,
+    /// `rest` is what the kernel was not asked to take yet: it leaves with what is sent on others, at the latest
+    /// when something else is done here that it is to be before.
+    pub(crate) is_staged: bool,
+    /// More follows it at once.
+    more_follows: bool,
     /// Bytes in views that are not released.
     shown: u64,
     /// A view was refused because of those.
@@ -152,6 +165,9 @@ impl Stream {
             rest: Vec::new(),
             rest_from: 0,
             resets_on_close: false,
+            may_stage: false,
+            is_staged: false,
+            more_follows: false,
             shown: 0,
             awaits_release: false,
             is_drained: false,
@@ -189,7 +205,7 @@ impl Stream {
         self.fd.as_fd()
     }
 
-    /// Sends what was committed before, as far as the kernel takes it.
+    /// Sends what was committed or staged before, as far as the kernel takes it.
     ///
     /// # Errors
     /// `EAGAIN`: some of it is left. Otherwise the kernel's.
@@ -197,14 +213,34 @@ impl Stream {
         if self.rest.is_empty() {
             return Ok(());
         }
+        let was_staged = std::mem::take(&mut self.is_staged);
+        let mut flags = SendFlags::NOSIGNAL;
+        flags.set(SendFlags::MORE, was_staged && self.more_follows);
         while self.rest_from < self.rest.len() {
             let rest = &self.rest[self.rest_from..];
-            self.rest_from += rustix::net::send(&self.fd, rest, SendFlags::NOSIGNAL)?;
+            match rustix::net::send(&self.fd, rest, flags) {
+                Ok(taken) => self.rest_from += taken,
+                Err(errno) => {
+                    if was_staged {
+                        self.hold();
+                    }
+                    return Err(errno);
+                }
+            }
         }
         self.rest.clear();
         self.rest_from = 0;
-        let _ = Setting::ResetOnClose(self.resets_on_close).on_kernel(self.fd.as_fd());
+        if !was_staged {
+            let _ = Setting::ResetOnClose(self.resets_on_close).on_kernel(self.fd.as_fd());
+        }
         Ok(())
+    }
+
+    /// From now on something is left: without it the connection does not end as if all had come.
+    fn hold(&mut self) {
+        let linger = rustix::net::sockopt::socket_linger(&self.fd);
+        self.resets_on_close = linger == Ok(Some(Duration::ZERO));
+        let _ = Setting::ResetOnClose(true).on_kernel(self.fd.as_fd());
     }
 
     pub(crate) fn send(&mut self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
@@ -231,6 +267,9 @@ impl Stream {
         more: bool,
         send: impl Fn(&OwnedFd, &[T], bool) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
+        if let Some(staged) = self.stage(parts, more)? {
+            return Ok(staged);
+        }
         self.may_send()?;
         let (mut sent, mut turns) = (0, parts.chunks(PARTS).peekable());
         while let Some(turn) = turns.next() {
@@ -334,9 +373,7 @@ impl Stream {
         let from = self.rest.len();
         self.rest.resize(from + len - sent, 0);
         queue_pair::copy_out(&bytes[sent..], &mut self.rest[from..]);
-        let linger = rustix::net::sockopt::socket_linger(&self.fd);
-        self.resets_on_close = linger == Ok(Some(Duration::ZERO));
-        let _ = Setting::ResetOnClose(true).on_kernel(self.fd.as_fd());
+        self.hold();
         Ok(())
     }
 
@@ -345,6 +382,7 @@ impl Stream {
     /// # Errors
     /// `EINVAL`: the value cannot be.
     pub(crate) fn set(&mut self, setting: Setting) -> Result<(), Errno> {
+        self.leave_first();
         if let Setting::ResetOnClose(on) = setting
             && !self.rest.is_empty()
         {
@@ -533,164 +571,5 @@ impl Stream {
     }
 }
 
-/// Something that has a length in bytes.
-trait AsBytes {
-    fn count(&self) -> usize;
-}
-
-impl AsBytes for IoSlice<'_> {
-    fn count(&self) -> usize {
-        self.len()
-    }
-}
-
-impl AsBytes for &[AtomicU8] {
-    fn count(&self) -> usize {
-        self.len()
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
-
-    #[test]
-    fn more_that_follows_a_file_is_waited_for() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut stream = Stream::new(socket.into());
-        let file = std::fs::File::open("/proc/self/exe").unwrap();
-        let waits = |stream: &Stream| rustix::net::sockopt::tcp_cork(stream.fd()).unwrap();
-        let send = |stream: &mut Stream, more| stream.send_file(file.as_fd(), 0, 10, more);
-        assert_eq!(send(&mut stream, true), Ok(10));
-        assert!(waits(&stream));
-        assert_eq!(send(&mut stream, true), Ok(10));
-        assert!(waits(&stream));
-        assert_eq!(stream.send(&[IoSlice::new(b"x")], false), Ok(1));
-        assert!(!waits(&stream));
-        // What the program has set stays.
-        stream.set(Setting::Cork(true)).unwrap();
-        assert_eq!(send(&mut stream, true), Ok(10));
-        assert_eq!(send(&mut stream, false), Ok(10));
-        assert!(waits(&stream));
-        assert_eq!(stream.written(), 41);
-    }
-
-    #[test]
-    fn what_was_set_before_it_was_a_connection_stays_behind_a_file() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let at = listener.local_addr().unwrap();
-        let corked = Setting::Cork(true);
-        let mut stream = Stream::connect(None, at, |fd| corked.on_kernel(fd)).unwrap();
-        let (_other, _) = listener.accept().unwrap();
-        let file = std::fs::File::open("/proc/self/exe").unwrap();
-        for more in [true, false] {
-            assert_eq!(stream.send_file(file.as_fd(), 0, 10, more), Ok(10));
-            assert_eq!(rustix::net::sockopt::tcp_cork(stream.fd()), Ok(true));
-        }
-    }
-
-    #[test]
-    fn an_error_in_the_middle_of_a_send_is_told_by_the_next() {
-        let (mut stream, other) = pair();
-        let other = std::cell::Cell::new(Some(other));
-        let parts = vec![IoSlice::new(b"x"); PARTS + 1];
-        let sent = stream.send_in_turns(&parts, false, |fd, parts, _| {
-            if parts.len() < PARTS {
-                // The peer resets the connection before the second turn.
-                let other = other.take().unwrap();
-                rustix::net::sockopt::set_socket_linger(&other, Some(Duration::ZERO)).unwrap();
-            }
-            let mut none = SendAncillaryBuffer::default();
-            rustix::net::sendmsg(fd, parts, &mut none, SendFlags::NOSIGNAL)
-        });
-        assert_eq!(sent, Ok(PARTS));
-        let one = [IoSlice::new(b"x")];
-        assert_eq!(stream.send(&one, false), Err(Errno::CONNRESET));
-        assert_eq!(stream.send(&one, false), Err(Errno::PIPE));
-    }
-
-    /// Both ends of a connection; what the second sends is with the first at once.
-    fn pair() -> (Stream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        other.set_nodelay(true).unwrap();
-        let (socket, _) = listener.accept().unwrap();
-        socket.set_nonblocking(true).unwrap();
-        (Stream::new(socket.into()), other)
-    }
-
-    /// Waits until what was sent, an end among it, is where it can be received.
-    fn has_come(other: &TcpStream) {
-        while queue_pair::unacknowledged(other) != Ok(0) {
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn what_was_drained_is_not_asked_for_until_something_is_told() {
-        let (mut stream, mut other) = pair();
-        let out = [const { AtomicU8::new(0) }; 4];
-        for again in [true, false] {
-            other.write_all(b"one").unwrap();
-            has_come(&other);
-            assert_eq!(stream.receive(&out, true), Ok(3));
-            assert_eq!(stream.receive(&out, false), Ok(3));
-            other.write_all(b"four, five").unwrap();
-            has_come(&other);
-            if again {
-                assert_eq!(stream.receive(&out, false), Err(Errno::AGAIN));
-            } else {
-                stream.told(Readiness::IN);
-            }
-            // Not all of it, so it is asked for the rest.
-            for len in [4, 4, 2] {
-                assert_eq!(stream.receive(&out, false), Ok(len));
-            }
-            stream.told(Readiness::OUT);
-        }
-        assert_eq!(stream.receive(&out, false), Err(Errno::AGAIN));
-    }
-
-    #[test]
-    fn an_end_that_was_told_is_not_waited_for() {
-        let (mut stream, mut other) = pair();
-        other.write_all(b"end").unwrap();
-        other.shutdown(std::net::Shutdown::Write).unwrap();
-        has_come(&other);
-        stream.told(Readiness::IN | Readiness::RDHUP);
-        let out = [const { AtomicU8::new(0) }; 4];
-        assert_eq!(stream.receive(&out, false), Ok(3));
-        assert_eq!(stream.receive(&out, false), Ok(0));
-        // One that was found without having been told stays, too.
-        let (mut stream, other) = pair();
-        other.shutdown(std::net::Shutdown::Write).unwrap();
-        has_come(&other);
-        for _ in 0..3 {
-            assert_eq!(stream.receive(&out, false), Ok(0));
-        }
-        let (mut stream, mut other) = pair();
-        other.write_all(b"end").unwrap();
-        has_come(&other);
-        assert_eq!(stream.receive(&out, false), Ok(3));
-        stream.shutdown(Shutdown::Read).unwrap();
-        // And so it stays.
-        assert_eq!(stream.receive(&out, false), Ok(0));
-        assert_eq!(stream.receive(&out, false), Ok(0));
-    }
-
-    #[test]
-    fn what_stands_behind_urgent_data_is_asked_for() {
-        let (mut stream, mut other) = pair();
-        other.write_all(b"abc").unwrap();
-        rustix::net::send(&other, b"!", SendFlags::OOB).unwrap();
-        other.write_all(b"def").unwrap();
-        has_come(&other);
-        stream.told(Readiness::IN | URGENT);
-        let out = [const { AtomicU8::new(0) }; 8];
-        assert_eq!(stream.receive(&out, false), Ok(3));
-        assert_eq!(stream.receive(&out, false), Ok(3));
-    }
-}
+mod tests;

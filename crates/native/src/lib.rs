@@ -60,12 +60,14 @@ mod queue;
 mod quiet;
 mod seldom;
 mod sends;
+mod staging;
 mod stream;
+mod together;
 mod transfer;
 mod view;
 
 pub use admission::Admitted;
-pub use context::{Context, Mode};
+pub use context::{Context, KernelSockets, Mode};
 pub use event::{Event, Handle, Kind};
 pub use file::File;
 pub use host::{AdmissionLimit, AdmissionPolicy, ConnInfo, Errno, Shutdown};

@@ -23,6 +23,7 @@ use crate::memory::Wanted;
 use crate::options::Setting;
 use crate::sends::Back;
 use crate::stream::{Facts, Stream};
+use crate::together::Together;
 
 /// What a connection's interest is: every change of anything.
 const EVERYTHING: Readiness =
@@ -56,6 +57,7 @@ pub struct Queue {
     awaiting: Awaiting,
     /// Registered memory that is to be told of when it is free.
     pub(crate) wanted: Awaiting<Wanted>,
+    pub(crate) together: Together,
 }
 
 pub(crate) enum Object {
@@ -98,7 +100,8 @@ impl Context {
     /// A queue without anything in it.
     ///
     /// # Errors
-    /// `EMFILE`, `ENFILE`: there are no more descriptors.
+    /// `EMFILE`, `ENFILE`: there are no more descriptors. With [`KernelSockets::IoUring`](crate::KernelSockets) also
+    /// as for [`Context::with_kernel_sockets`].
     pub fn queue(&self) -> Result<Queue, Errno> {
         Queue::new(self)
     }
@@ -123,6 +126,7 @@ impl Queue {
             wake: Arc::new(wake),
             awaiting: Awaiting::new(Instant::now()),
             wanted: Awaiting::new(Instant::now()),
+            together: Together::new(context.by)?,
         })
     }
 
@@ -302,6 +306,7 @@ impl Queue {
             connection.unit = bytes;
             return Ok(());
         }
+        connection.leave_first();
         connection.stream.set(setting)
     }
 
@@ -349,6 +354,7 @@ impl Queue {
             let why_not = self.context.why_not_listening(&listening.listener);
             return Ok(Facts {
                 is_offloaded: why_not.is_none(),
+                served_by: self.together.served_by(why_not.is_none()),
                 why_not,
                 unacknowledged: 0,
                 unread: 0,
@@ -356,6 +362,7 @@ impl Queue {
             });
         }
         let connection = self.connection(handle)?;
+        connection.leave_first();
         let unacknowledged = connection.unacknowledged();
         let unread = connection.stream.available();
         let (is_offloaded, why_not, tcp) = match &connection.stream {
@@ -372,6 +379,7 @@ impl Queue {
         };
         Ok(Facts {
             is_offloaded,
+            served_by: self.together.served_by(is_offloaded),
             why_not,
             unacknowledged,
             unread,
@@ -402,6 +410,8 @@ impl Queue {
         events.clear();
         let start = Instant::now();
         let mut left = limit;
+        self.stop_staging();
+        let mut arrived = 0;
         loop {
             // Of what has happened, nothing may be worth telling, and there may be more behind it.
             let mut looked_at_all = false;
@@ -421,10 +431,12 @@ impl Queue {
                 && let Some(event) = self.happened.pop_front()
             {
                 if self.has(event.handle) {
+                    arrived += usize::from(self.has_come_by_kernel(&event));
                     events.push(event);
                 }
             }
             if !events.is_empty() || most == 0 {
+                self.together.told(arrived);
                 return Ok(());
             }
             left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
@@ -447,6 +459,7 @@ impl Queue {
     /// # Errors
     /// The kernel's for changing an epoll set.
     pub fn arm(&mut self) -> Result<Option<Duration>, Errno> {
+        self.stop_staging();
         let limit = self.poller.arm()?;
         let limit = self.until_asked(limit);
         while self
@@ -498,6 +511,17 @@ impl Queue {
             None => handle.is_null(),
             Some(Object::Connection(connection)) => connection.life != Life::Closing,
             Some(_) => true,
+        }
+    }
+
+    /// Whether this tells of what has come on a connection of the kernel's.
+    fn has_come_by_kernel(&self, event: &Event) -> bool {
+        let has_come = matches!(event.kind, Kind::Receive | Kind::Placed | Kind::Filled);
+        match self.objects.get(event.handle) {
+            Some(Object::Connection(connection)) if has_come => {
+                matches!(connection.stream, Stream::Kernel(_))
+            }
+            _ => false,
         }
     }
 

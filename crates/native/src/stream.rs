@@ -21,6 +21,9 @@ pub(crate) enum Stream {
 pub struct Facts {
     /// The engine has it, or listens there.
     pub is_offloaded: bool,
+    /// What serves it: `engine`, `kernel, epoll`, or `kernel, io_uring` where its queue [sends
+    /// together](crate::KernelSockets).
+    pub served_by: &'static str,
     /// Why the kernel has it; `None` if the engine has.
     pub why_not: Option<&'static str>,
     /// Bytes that were sent and are not known to be acknowledged.

@@ -94,7 +94,8 @@ impl Queue {
     /// # Errors
     /// `EBADF`: there is no such connection. `EAGAIN`: there is no room; [`Room`](crate::Kind::Room)
     /// tells when there is. `ENOTCONN`: it is still being opened. `EPIPE`: this end is closed or the
-    /// connection over. `EBUSY`: a [`Room`] of it is lent. Otherwise what ended the connection.
+    /// connection over. `EBUSY`: a [`Room`] of it is lent. Otherwise what ended the connection; what is
+    /// [sent together](crate::KernelSockets) meets that later, and then the next send is told.
     pub fn send(&mut self, handle: Handle, bytes: &[u8], more: bool) -> Result<usize, Errno> {
         self.sendv(handle, &[IoSlice::new(bytes)], more, Back::Never)
     }
@@ -334,6 +335,7 @@ impl Queue {
         let connection = self.open_connection(handle).map_err(plain)?;
         if let Stream::Kernel(stream) = &mut connection.stream {
             stream.ask_for(back).map_err(plain)?;
+            stream.may_stage = false;
         }
         let done = match (&mut connection.stream, room.kept) {
             (Stream::Engine(socket), Kept::Engine(room)) => socket
@@ -422,20 +424,27 @@ impl Queue {
         held: Vec<Memory>,
         send: impl FnOnce(&mut Stream) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
+        let may_stage = self.stages(len, back);
         let connection = self.open_connection(handle)?;
         // Nothing needs no room.
         if len > 0 && connection.is_refused() {
             return Err(Errno::AGAIN);
         }
+        let was_staged = connection.is_staged();
         if let Stream::Kernel(stream) = &mut connection.stream {
             stream.ask_for(back)?;
+            stream.may_stage = may_stage;
         }
         match send(&mut connection.stream) {
             Ok(sent) => {
                 connection.note_what_sends_met();
+                let is_staged = connection.is_staged();
                 if sent > 0 {
                     connection.remember(back, sent, held);
                     self.await_sends(handle, back);
+                }
+                if is_staged && !was_staged {
+                    self.together.add(handle);
                 }
                 Ok(sent)
             }
