@@ -3,22 +3,33 @@
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
-use native::{Context, Errno, Event, Kind, Mode, Queue, Setting};
+use native::{Context, Errno, Event, KernelSockets, Kind, Mode, Queue, Setting};
 
 use crate::{BUFFER, Work};
 
-/// Copying sends that do not come back.
-pub fn plain(work: &mut Work, tell: &Sender<SocketAddr>) {
-    serve(work, tell, false);
+/// Copying sends that do not come back, each by a call of its own.
+pub fn at_once(work: &mut Work, tell: &Sender<SocketAddr>) {
+    serve(work, tell, KernelSockets::Epoll, false);
 }
 
-/// Copying sends that come back when they are acknowledged.
+/// Copying sends that do not come back, those of a wait together.
+pub fn together(work: &mut Work, tell: &Sender<SocketAddr>) {
+    serve(work, tell, KernelSockets::IoUring, false);
+}
+
+/// Copying sends that come back when they are acknowledged, each by a call of its own.
 pub fn coming_back(work: &mut Work, tell: &Sender<SocketAddr>) {
-    serve(work, tell, true);
+    serve(work, tell, KernelSockets::Epoll, true);
 }
 
-fn serve(work: &mut Work, tell: &Sender<SocketAddr>, comes_back: bool) {
+/// Copying sends that come back when they are acknowledged, those of a wait together.
+pub fn coming_back_together(work: &mut Work, tell: &Sender<SocketAddr>) {
+    serve(work, tell, KernelSockets::IoUring, true);
+}
+
+fn serve(work: &mut Work, tell: &Sender<SocketAddr>, by: KernelSockets, comes_back: bool) {
     let context = Context::attach("default", "bench", Mode::Kernel).expect("a context");
+    let context = context.with_kernel_sockets(by).expect("io_uring");
     let mut queue = context.queue().expect("a queue");
     let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
     let listener = queue.listen(anywhere, 128, 0).expect("a listener");

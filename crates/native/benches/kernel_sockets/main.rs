@@ -6,6 +6,7 @@
 //! over rounds, in which the servers take turns, and the least and the most. The client is on another core, where it
 //! finds the server awake now and then, or on the same: then the server wakes when all messages are there.
 
+mod batched;
 mod client;
 mod library;
 mod readiness;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use rustix::thread::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 
-const CONNECTIONS: [usize; 3] = [1, 16, 64];
+const CONNECTIONS: [usize; 5] = [1, 2, 4, 16, 64];
 const SIZES: [usize; 2] = [64, 16 << 10];
 const ROUNDS: usize = 9;
 /// Bytes that are received at once at most, as programs do: more than a message has.
@@ -30,10 +31,17 @@ const WARM_UP: u64 = 2_000;
 /// A server: it says where it listens, and returns when it has echoed all of what it was told.
 type Serve = fn(&mut Work, &Sender<SocketAddr>);
 
-const SERVERS: [(&str, Serve); 6] = [
-    ("the library", library::plain),
-    ("the library, each send comes back", library::coming_back),
+const SERVERS: [(&str, Serve); 10] = [
+    ("the library, epoll", library::at_once),
+    ("the library, io_uring", library::together),
+    ("the library, epoll, each comes back", library::coming_back),
+    (
+        "the library, io_uring, each comes back",
+        library::coming_back_together,
+    ),
     ("epoll, recv, send", readiness::serve),
+    ("epoll, recv, sends together", batched::sends),
+    ("epoll, recvs and sends together", batched::both),
     ("io_uring", uring::in_place),
     ("io_uring, copying", uring::copying),
     ("io_uring, copying, sends at once", uring::sending_at_once),
@@ -174,6 +182,6 @@ fn measure(rounds: usize, (connections, size): (usize, usize), client_core: usiz
         costs.sort_by(f64::total_cmp);
         let (least, most) = (costs[0], costs[costs.len() - 1]);
         let median = costs[costs.len() / 2];
-        println!("  {name:36} {median:7.0} ns ({least:.0} to {most:.0})");
+        println!("  {name:38} {median:7.0} ns ({least:.0} to {most:.0})");
     }
 }

@@ -13,7 +13,9 @@ pub fn serve(work: &mut Work, tell: &Sender<SocketAddr>) {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
     for (at, stream) in streams.iter().enumerate() {
         let data = epoll::EventData::new_u64(at as u64);
-        epoll::add(&set, stream, data, epoll::EventFlags::IN).expect("a member");
+        // Told once, as the library is: otherwise the kernel looks at each of them again in the next wait.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&set, stream, data, flags).expect("a member");
     }
     let mut bytes = vec![0; BUFFER];
     let (mut events, mut ended) = (Vec::with_capacity(256), 0);
