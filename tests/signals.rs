@@ -141,3 +141,20 @@ fn whoever_jumps_out_of_read_hears_by_poll() {
         stream.read_exact(&mut byte).expect("it hears");
     }
 }
+
+#[test]
+fn what_a_splice_has_not_put_into_a_pipe_is_still_there() {
+    let test = "what_a_splice_has_not_put_into_a_pipe_is_still_there";
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let scene = Scene::start("splices");
+    let mut stream = scene.connect();
+    for _ in 0..2 {
+        stream.read_exact(&mut [0]).expect("it waits for bytes");
+        stream.write_all(b"hello").expect("taken");
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert_eq!(answer, "-1 1 5, -1 1 5");
+}

@@ -87,6 +87,6 @@ pub use ready_set::{Event, ReadySet, SourceHandle, Taken, Watchable};
 pub use rustix::io::Errno;
 pub use session::{LastWords, REMARKS, Session};
 pub use sleep::{Company, Sleeper, Waiting};
-pub use socket::{DEFAULT_SEND_BUFFER, PendingError, Shutdown, Socket, View};
+pub use socket::{DEFAULT_SEND_BUFFER, Handed, PendingError, Shutdown, Socket, View};
 pub use socket::{Piece, Registered, RegisteredWatch, Room};
 pub use stand::interrupted;

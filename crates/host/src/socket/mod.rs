@@ -67,6 +67,7 @@ pub use end::Shutdown;
 pub use error::PendingError;
 use phase::{Phase, Syn};
 pub use place::{Piece, Registered, RegisteredWatch, Room};
+pub use receive::Handed;
 
 pub use options::DEFAULT_SEND_BUFFER;
 pub(crate) use options::Options;

@@ -16,6 +16,15 @@ use crate::receive_queue::ReceiveQueue;
 /// of a send, and at the latest before a thread sleeps.
 const ANNOUNCE_AFTER: u64 = 32 * 1024;
 
+/// What is to become of bytes that are handed on: see [`Socket::recv_through`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handed {
+    /// Those that are not taken stay where they are.
+    AtMost,
+    /// They are read: none of them is left.
+    Read,
+}
+
 impl State {
     /// Whether nothing can be received by copying now.
     fn is_lent_or_posted(&self) -> bool {
@@ -70,9 +79,56 @@ impl Socket {
     /// # Errors
     /// As for `recv`.
     pub fn recv_into(&self, out: &[AtomicU8], peek: bool) -> Result<usize, Errno> {
-        self.receive_by(out.is_empty(), peek, PendingError::Take, |receive, area| {
-            receive.copy_across(area, out)
-        })
+        self.receive_by(
+            out.is_empty(),
+            peek,
+            PendingError::Take,
+            |receive, area, _| receive.copy_across(area, out),
+        )
+    }
+
+    /// Reads by way of `memory` what `take` takes of it, and of nothing else: it is given bytes that wait, and returns how
+    /// many of them it has taken. It must not wait, since nobody else reads, or takes in news, meanwhile. Where another
+    /// process may read instead of this one, or it cannot take so (`None`), it is given the bytes as read, to
+    /// [keep](Handed::Read) all of them. 0 is the end of the stream, or what was taken.
+    ///
+    /// # Errors
+    /// As for [`recvv`](Self::recvv).
+    pub fn recv_through(
+        &self,
+        memory: &mut [u8],
+        pending: PendingError,
+        mut take: impl FnMut(&[u8], Handed) -> Option<usize>,
+    ) -> Result<usize, Errno> {
+        let mut at_once = true;
+        loop {
+            let mut how = None;
+            let read = self.receive_by(
+                memory.is_empty(),
+                false,
+                pending,
+                |receive, area, is_shared| {
+                    let copied = receive.copy(area, 0, memory)?;
+                    how = Some(Handed::Read);
+                    if is_shared || !at_once {
+                        return Ok(copied);
+                    }
+                    let taken = take(&memory[..copied], Handed::AtMost);
+                    at_once = taken.is_some();
+                    how = Some(Handed::AtMost);
+                    Ok(taken.unwrap_or(0))
+                },
+            )?;
+            match how {
+                Some(Handed::Read) => {
+                    take(&memory[..read], Handed::Read);
+                    return Ok(read);
+                }
+                // Nothing was read, and it is now done the other way.
+                Some(Handed::AtMost) if !at_once => {}
+                Some(Handed::AtMost) | None => return Ok(read),
+            }
+        }
     }
 
     /// Throws away up to `limit` bytes that wait (MSG_TRUNC); returns how many there were. An error is
@@ -207,7 +263,7 @@ impl Socket {
         pending: PendingError,
     ) -> Result<usize, Errno> {
         let is_empty = out.iter().all(|part| part.is_empty());
-        self.receive_by(is_empty, peek, pending, |receive, area| {
+        self.receive_by(is_empty, peek, pending, |receive, area, _| {
             let mut read = 0;
             for part in out.iter_mut() {
                 let copied = receive.copy(area, read as u64, part)?;
@@ -220,13 +276,13 @@ impl Socket {
         })
     }
 
-    /// Reads by `copy`, which may have to copy again.
+    /// Reads by `copy`, which is told whether another process may read, too, and then may have to copy again.
     fn receive_by(
         &self,
         is_empty: bool,
         peek: bool,
         pending: PendingError,
-        mut copy: impl FnMut(&ReceiveQueue, &Area) -> Result<usize, Violation>,
+        mut copy: impl FnMut(&ReceiveQueue, &Area, bool) -> Result<usize, Violation>,
     ) -> Result<usize, Errno> {
         loop {
             // What is peeked at stays: who looks again wants what has come since, too.
@@ -253,7 +309,8 @@ impl Socket {
             let Some(link) = &state.link else {
                 return Err(Errno::NOTCONN);
             };
-            let read = copy(&state.receive, &link.attachment.receive).map_err(|_| Errno::FAULT)?;
+            let area = &link.attachment.receive;
+            let read = copy(&state.receive, area, state.is_shared()).map_err(|_| Errno::FAULT)?;
             // Another process may have become the reader while this one copied.
             if peek {
                 if state.may_look() {

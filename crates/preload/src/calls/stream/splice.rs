@@ -3,12 +3,13 @@
 //! The kernel moves pages; here bytes are copied, through memory of this process on their way into a
 //! pipe, and straight into the send area on their way out of one. What a pipe has not got room for is
 //! not read from the connection, and what a connection has no room for stays in the pipe, so that no
-//! call loses a byte however it ends.
+//! call loses a byte however it ends. Only where another process may read the connection, too, bytes are read
+//! first, and go into the pipe whatever comes: they are lost if nobody reads that any more.
 
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU8;
 
-use host::Readiness;
+use host::{Handed, Readiness};
 use libc::{off_t, pollfd};
 use rustix::io::Errno;
 
@@ -16,7 +17,7 @@ use super::transfer::{Earlier, Lazy, partial, signal_broken_pipe};
 use super::{StreamRef, of};
 use crate::engine::session;
 use crate::engine::wait::Sleep;
-use crate::kernel::buffers::{MOST, PartsMut};
+use crate::kernel::buffers::MOST;
 use crate::kernel::deadline::Patience;
 use crate::kernel::raw::{result, sys};
 use crate::thread::inside::sleeping;
@@ -182,14 +183,40 @@ impl Pipe {
         })
     }
 
-    /// Writes all of `bytes`, for which there was room.
+    /// Writes what there is room for, without waiting.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is none, since another writer was faster. `EOPNOTSUPP`: before Linux 6.4 it might wait. `EPIPE`.
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        let part = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        let flags = libc::RWF_NOWAIT;
+        let (call, part) = (libc::SYS_pwritev2, &raw const part);
+        // SAFETY: the slice is whole.
+        match result(unsafe { sys!(call, self.fd, part, 1usize, -1isize, 0usize, flags) }) {
+            Err(Errno::INTR) => Err(Errno::AGAIN),
+            written => written,
+        }
+    }
+
+    /// Writes all of `bytes`, which are nowhere else: no signal ends it.
     fn write_all(&self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             // SAFETY: the slice is whole.
             match result(unsafe { sys!(libc::SYS_write, self.fd, bytes.as_ptr(), bytes.len()) }) {
                 Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                // Somebody else has written meanwhile: these bytes have left the connection.
-                Err(Errno::AGAIN) => drop(self.poll(libc::POLLOUT, true)?),
+                Err(Errno::AGAIN) => {
+                    let mut room = pollfd {
+                        fd: self.fd,
+                        events: libc::POLLOUT,
+                        revents: 0,
+                    };
+                    let (call, limit) = (libc::SYS_ppoll, core::ptr::null::<libc::timespec>());
+                    // SAFETY: one entry. The thread is inside: a signal is put back, and comes later.
+                    let _ = unsafe { sys!(call, &raw mut room, 1usize, limit, 0usize, 8usize) };
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
@@ -281,16 +308,27 @@ impl StreamRef {
                 _ => (libc::MSG_DONTWAIT, Earlier::Something),
             };
             memory.resize(room, 0);
-            // SAFETY: the memory is whole.
-            let mut parts = unsafe { PartsMut::one(memory.as_mut_ptr().cast(), room) };
-            let read = match self.receive_after(&mut parts, flags, earlier) {
-                Ok(0) => break,
-                Ok(read) => read,
-                Err(error) => return partial(moved, error),
+            let mut refused = None;
+            let read = self.receive_through(&mut memory, flags, earlier, |bytes, how| {
+                let written = match how {
+                    Handed::AtMost => pipe.write(bytes),
+                    Handed::Read => pipe.write_all(bytes).map(|()| bytes.len()),
+                };
+                match written {
+                    Err(Errno::OPNOTSUPP) => return None,
+                    Err(error) => refused = Some(error),
+                    Ok(_) => {}
+                }
+                Some(written.unwrap_or(0))
+            });
+            let read = match (read, refused) {
+                // Another writer was faster.
+                (Ok(_), Some(Errno::AGAIN)) if waits => continue,
+                (Ok(_), Some(error)) => return partial(moved, error),
+                (Ok(0), None) => break,
+                (Ok(read), None) => read,
+                (Err(error), _) => return partial(moved, error),
             };
-            if let Err(error) = pipe.write_all(&memory[..read]) {
-                return partial(moved, error);
-            }
             moved += read;
             waits = false;
         }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
-use host::{PendingError, Readiness, RegisteredFile};
+use host::{Handed, PendingError, Readiness, RegisteredFile};
 use libc::off_t;
 use rustix::io::Errno;
 
@@ -90,6 +90,21 @@ impl StreamRef {
             IoSliceMut::advance_slices(&mut slices, read - taken);
             taken = read;
             self.socket.recvv(slices, pending)
+        })
+    }
+
+    /// As [`receive_after`](Self::receive_after), by way of `memory`, what `take` takes: see
+    /// [`recv_through`](host::Socket::recv_through).
+    pub(super) fn receive_through(
+        &self,
+        memory: &mut [u8],
+        flags: c_int,
+        earlier: Earlier,
+        mut take: impl FnMut(&[u8], Handed) -> Option<usize>,
+    ) -> Result<usize, Errno> {
+        let total = memory.len();
+        self.receive_with(flags, total, earlier, |_, pending| {
+            self.socket.recv_through(memory, pending, &mut take)
         })
     }
 
