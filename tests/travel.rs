@@ -291,3 +291,15 @@ fn a_listening_socket_that_went_through_exec_without_an_engine_is_the_next_ones(
     assert_eq!(ends_with(&answer, b"rest"), "second \n");
     assert_eq!(scene.counted("handed_over"), 1.0);
 }
+
+#[test]
+fn a_number_that_is_closed_while_a_program_is_started_is_its_new_files() {
+    let name = "a_number_that_is_closed_while_a_program_is_started_is_its_new_files";
+    if lab::skip_without(name, &["python3"]) {
+        return;
+    }
+    let mut scene = start("reuses.py");
+    let answer = String::from_utf8(scene.converse("", b"")).expect("words");
+    assert_eq!(answer, "0 wrong of many");
+    scene.at_rest();
+}

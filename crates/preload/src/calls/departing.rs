@@ -8,8 +8,8 @@ use host::reserve::{refill, spare};
 use crate::calls::epoll;
 use crate::calls::travel::ticket_for;
 use crate::kernel::raw::{result, sys};
-use crate::numbers::duplicate;
 use crate::numbers::table::{self, Held};
+use crate::numbers::{duplicate, gate};
 
 /// See the [module](self): their numbers are tickets until it turns out that nothing is executed.
 pub struct Departing {
@@ -46,30 +46,31 @@ struct Departure {
 }
 
 impl Departed {
-    /// Puts a ticket in the place of this number of its. Beside it that takes one descriptor, and one more for a
-    /// moment, however many numbers there are.
+    /// Puts a ticket in the place of this number of its, if it still is one. Beside it that takes one descriptor, and
+    /// one more for a moment, however many numbers there are.
     fn goes(&mut self, fd: c_int) {
+        let first = self.tickets().next();
+        let ticket = match first {
+            None if self.numbers.is_empty() => ticket_for(fd, &self.held),
+            _ => None,
+        };
+        // It takes a while until the engine has given one.
+        let _still = gate::still();
+        if !table::means(fd, &self.held) {
+            return;
+        }
+        if ticket.is_some() {
+            self.before = spare(1, || duplicate(fd)).ok();
+        }
+        let ticket = ticket.as_ref().filter(|_| self.before.is_some());
         // SAFETY: asks for a flag.
         let closes = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) })
             .is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize != 0);
         let flags = if closes { libc::O_CLOEXEC } else { 0 };
-        let become_copy = |of: c_int| {
-            // SAFETY: what the number was is kept.
+        let is_ticket = first.or(ticket.map(AsRawFd::as_raw_fd)).is_some_and(|of| {
+            // SAFETY: what the number was is kept, and it is the connection's.
             result(unsafe { sys!(libc::SYS_dup3, of, fd, flags) }).is_ok()
-        };
-        let first = self.tickets().next();
-        let is_ticket = match first {
-            Some(first) => become_copy(first),
-            None if self.numbers.is_empty() => {
-                let ticket = ticket_for(fd, &self.held);
-                self.before = ticket
-                    .as_ref()
-                    .and_then(|_| spare(1, || duplicate(fd)).ok());
-                let ticket = ticket.filter(|_| self.before.is_some());
-                ticket.is_some_and(|ticket| become_copy(ticket.as_raw_fd()))
-            }
-            None => false,
-        };
+        });
         self.numbers.push(Departure {
             fd,
             is_ticket,
@@ -139,17 +140,12 @@ impl Departing {
         for (fd, held) in &self.shown {
             epoll::unshow(held, *fd);
         }
-        for Departed {
-            held,
-            numbers,
-            before,
-        } in &self.connections
-        {
-            for Departure { fd, flags, .. } in numbers.iter().filter(|it| it.is_ticket) {
+        for it in &self.connections {
+            let Some(before) = &it.before else { continue };
+            for Departure { fd, flags, .. } in it.numbers.iter().filter(|it| it.is_ticket) {
+                let _still = gate::still();
                 // Another thread may have closed it meanwhile.
-                if let Some(before) = before
-                    && table::get(*fd).is_some_and(|now| now.is(held))
-                {
+                if table::means(*fd, &it.held) {
                     // SAFETY: the number is the connection's, and is what it was again.
                     unsafe { sys!(libc::SYS_dup3, before.as_raw_fd(), *fd, *flags) };
                 }

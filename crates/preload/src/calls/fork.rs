@@ -12,7 +12,7 @@ use crate::calls::epoll::{self, family};
 use crate::calls::spawn;
 use crate::engine::{early, forks, session, wait};
 use crate::kernel::{lock, next};
-use crate::numbers::{pool, table};
+use crate::numbers::{gate, pool, table};
 use crate::thread::{due, inside};
 
 /// What is carried from before a fork to after it.
@@ -21,6 +21,7 @@ struct Crossing {
     /// Other threads may have made calls that are not made in the child.
     others: bool,
     _programs: spawn::Quiet,
+    _numbers: gate::Still,
     _moves: epoll::Quiet,
     _early: early::Early,
     _pool: pool::Quiet,
@@ -48,6 +49,7 @@ extern "C" fn before() {
     forks::happens();
     // First: a program that is being started takes connections along.
     let programs = spawn::quiet();
+    let numbers = gate::still();
     // Who moves a socket learns what the others have done with the sets.
     let moves = epoll::quiet();
     // Before what follows, as where one that has a set with others learns what they have done.
@@ -59,6 +61,7 @@ extern "C" fn before() {
         token,
         others: next::has_threads(),
         _programs: programs,
+        _numbers: numbers,
         _moves: moves,
         _early: early,
         _pool: pool::quiet(),

@@ -3,6 +3,7 @@
 //! - [`table`][]: which are ours
 //! - [`description`][]: what those stand for
 //! - [`pool`][]: memory for that
+//! - [`gate`][]: when they stay what they are
 //! - [`placeholder`][]: what is behind them in the kernel
 //! - [`standard`][]: `stdin`, `stdout` and `stderr`, which go by numbers
 
@@ -15,6 +16,7 @@ use crate::kernel::raw::{result, sys};
 use table::Held;
 
 pub mod description;
+pub mod gate;
 pub mod placeholder;
 pub mod pool;
 pub mod standard;
@@ -30,8 +32,11 @@ pub fn close(fd: c_int) -> Result<usize, Errno> {
         held.number_closes(fd);
         standard::number_changed(fd);
     }
-    // SAFETY: the program gives up the number.
-    let closed = result(unsafe { sys!(libc::SYS_close, fd) });
+    let closed = {
+        let _leaving = held.is_some().then(gate::leaving);
+        // SAFETY: the program gives up the number.
+        result(unsafe { sys!(libc::SYS_close, fd) })
+    };
     // The last reference ends the connection, after the number is free as in the kernel: a
     // lingering close waits in `number_closes`, before.
     drop(held);
@@ -43,14 +48,17 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Result<usize, E
     if first > last {
         return Err(Errno::INVAL);
     }
+    let mut were_ours = false;
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         for fd in table::used(first, last) {
             if let Some(held) = table::remove(fd) {
                 held.number_closes(fd);
                 standard::number_changed(fd);
+                were_ours = true;
             }
         }
     }
+    let _leaving = were_ours.then(gate::leaving);
     let mut hidden: Vec<c_uint> = host::private_fds::iter()
         .filter_map(|fd| c_uint::try_from(fd).ok())
         .filter(|fd| (first..=last).contains(fd))
@@ -89,22 +97,31 @@ pub fn dup3(from: c_int, to: c_int, flags: c_int) -> Result<usize, Errno> {
     if host::private_fds::contains(to) || host::private_fds::contains(from) {
         return Err(Errno::BADF);
     }
-    // SAFETY: the program gives up what `to` was.
-    result(unsafe { sys!(libc::SYS_dup3, from, to, flags) })?;
-    duplicated(from, to);
+    let before = {
+        let _leaving = table::is_ours(to).then(gate::leaving);
+        // SAFETY: the program gives up what `to` was.
+        result(unsafe { sys!(libc::SYS_dup3, from, to, flags) })?;
+        follow(from, to)
+    };
+    drop(before);
+    standard::number_changed(to);
     Ok(to as usize)
 }
 
 /// The kernel has made `new` a duplicate of `old`. It alone knows whether that succeeds, so the table
 /// follows: meanwhile a call on `new` by another thread is one that came before.
 pub fn duplicated(old: c_int, new: c_int) {
-    match table::get(old) {
-        Some(held) => {
-            table::install(new, held);
-        }
-        None => table::handed_out(new),
-    }
+    drop(follow(old, new));
     standard::number_changed(new);
+}
+
+/// The table follows the kernel. What `new` was comes back.
+fn follow(old: c_int, new: c_int) -> Option<Held> {
+    match table::get(old) {
+        Some(held) => table::put(new, held),
+        None if table::is_ours(new) => table::remove(new),
+        None => None,
+    }
 }
 
 /// The kernel has handed out `fd`, for something that is not ours.

@@ -119,13 +119,32 @@ fn hold(word: &'static AtomicUsize) -> Option<Held> {
 /// Makes `fd` refer to `held`'s description; the table takes over the reference. Returns false,
 /// and drops the reference, when the number is beyond the table.
 pub fn install(fd: c_int, held: Held) -> bool {
+    let has_room = TABLE.get(fd as u32 as usize).is_some();
+    drop(put(fd, held));
+    has_room
+}
+
+/// As [`install`]: what the number was comes back, or `held` itself if it is beyond the table.
+pub fn put(fd: c_int, held: Held) -> Option<Held> {
     let Some(word) = TABLE.get(fd as u32 as usize) else {
-        return false;
+        return Some(held);
     };
     END.fetch_max(fd as usize + 1, Ordering::Relaxed);
     let before = word.swap(held.into_table(), Ordering::AcqRel);
-    drop(at(before).map(Held::from_counted));
-    true
+    at(before).map(Held::from_counted)
+}
+
+/// Whether `fd` is ours, at this moment.
+#[inline(always)]
+pub fn is_ours(fd: c_int) -> bool {
+    let word = TABLE.get(fd as u32 as usize);
+    word.is_some_and(|word| word.load(Ordering::Relaxed) != 0)
+}
+
+/// Whether `fd` refers to `held`'s description, at this moment.
+pub fn means(fd: c_int, held: &Held) -> bool {
+    let word = TABLE.get(fd as u32 as usize);
+    word.is_some_and(|word| word.load(Ordering::Acquire) == core::ptr::from_ref(held.0) as usize)
 }
 
 /// Takes `fd` out of the table. The reference that the table held comes back.
