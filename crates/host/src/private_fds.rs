@@ -51,6 +51,20 @@ pub fn lift(fd: OwnedFd) -> OwnedFd {
     rustix::io::fcntl_dupfd_cloexec(&fd, floor).unwrap_or(fd)
 }
 
+/// Lists a descriptor for good: it is closed only by a program that does so without asking anybody.
+pub fn keep(fd: OwnedFd) -> RawFd {
+    let number = fd.as_raw_fd();
+    std::mem::forget(Private::new(fd));
+    number
+}
+
+/// The program has closed one that was [kept](keep), and has its number for a file of its own.
+pub fn leave_to_program(fd: RawFd) {
+    for held in &HELD {
+        let _ = held.compare_exchange(fd, EMPTY, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
 /// Something that holds a descriptor, listed here for as long as it lives.
 #[derive(Debug)]
 pub struct Private<T: AsFd> {

@@ -4,8 +4,10 @@
 //! what it is.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use host::private_fds;
 use rustix::io::Errno;
 
 use crate::kernel::raw::{result, sys};
@@ -36,34 +38,76 @@ impl Drop for Number {
     }
 }
 
+/// The socket of which all placeholders of a family are duplicates. It is hidden from the program, but not from calls
+/// of which nobody is told: its number may be a file of the program's by now, of which nobody is to have a duplicate. So
+/// there is its inode beside the number, in one word, which is 0 before there is one.
+struct Template(AtomicU64);
+
+impl Template {
+    const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    fn word_of(number: c_int, inode: u64) -> u64 {
+        ((number as u64 + 1) << 32) | (inode & u64::from(u32::MAX))
+    }
+
+    /// A duplicate of it.
+    fn duplicate(&self, family: c_int, command: c_int) -> Result<Number, Errno> {
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            let Some(number) = (word >> 32).checked_sub(1).map(|number| number as c_int) else {
+                self.make(family)?;
+                continue;
+            };
+            if Self::inode(number) == Some(word & u64::from(u32::MAX)) {
+                // SAFETY: makes a new number.
+                let new = result(unsafe { sys!(libc::SYS_fcntl, number, command, 0usize) })?;
+                return Ok(Number(new as c_int));
+            }
+            // The program has closed what it does not know.
+            let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+            if self.0.compare_exchange(word, 0, order, failed).is_ok() {
+                private_fds::leave_to_program(number);
+            }
+        }
+    }
+
+    fn make(&self, family: c_int) -> Result<(), Errno> {
+        let fresh = private_socket(family)?;
+        let inode = Self::inode(fresh).ok_or(Errno::BADF)?;
+        // SAFETY: a number that nobody else knows.
+        let fresh = unsafe { OwnedFd::from_raw_fd(fresh) };
+        let word = Self::word_of(fresh.as_raw_fd(), inode);
+        let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        // Another thread may have been faster.
+        if self.0.compare_exchange(0, word, order, failed).is_ok() {
+            private_fds::keep(fresh);
+        }
+        Ok(())
+    }
+
+    /// The inode of a socket, of which no two have the same.
+    fn inode(fd: c_int) -> Option<u64> {
+        // SAFETY: asks of a number.
+        let facts = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
+        let is_socket = rustix::fs::FileType::from_raw_mode(facts.st_mode).is_socket();
+        is_socket.then_some(facts.st_ino & u64::from(u32::MAX))
+    }
+}
+
 /// A new number, the lowest that is free, for a socket that is connected to nothing.
 pub fn placeholder(family: c_int, close_on_exec: bool) -> Result<Number, Errno> {
-    static TEMPLATES: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+    static TEMPLATES: [Template; 2] = [const { Template::new() }; 2];
     let template = &TEMPLATES[usize::from(family == libc::AF_INET6)];
     let command = if close_on_exec {
         libc::F_DUPFD_CLOEXEC
     } else {
         libc::F_DUPFD
     };
-    let duplicate = |of: c_int| {
-        // SAFETY: makes a new number.
-        result(unsafe { sys!(libc::SYS_fcntl, of, command, 0usize) }).map(|new| new as c_int)
-    };
-    let new = match template.load(Ordering::Relaxed) {
-        -1 => Err(Errno::BADF),
-        of => duplicate(of),
-    };
-    let new = match new {
-        // None yet, or the program has closed what it does not know.
-        Err(Errno::BADF) => {
-            let fresh = private_socket(family)?;
-            template.store(fresh, Ordering::Relaxed);
-            duplicate(fresh)?
-        }
-        other => other?,
-    };
-    table::handed_out(new);
-    Ok(Number(new))
+    let new = template.duplicate(family, command)?;
+    table::handed_out(new.0);
+    Ok(new)
 }
 
 /// Makes `fd`, which is open, a number for a socket that is connected to nothing.
@@ -109,5 +153,41 @@ fn private_socket(family: c_int) -> Result<c_int, Errno> {
             Ok(high as c_int)
         }
         Err(_) => Ok(low),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    /// By a system call of which nobody is told.
+    fn becomes(number: c_int, file: &OwnedFd) {
+        // SAFETY: the number is this test's to use from here on.
+        result(unsafe { sys!(libc::SYS_dup3, file.as_raw_fd(), number, libc::O_CLOEXEC) }).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_the_programs_is_not_duplicated() {
+        let template = Template::new();
+        let new = || template.duplicate(libc::AF_INET, libc::F_DUPFD_CLOEXEC);
+        let first = new().unwrap();
+        let number = ((template.0.load(Ordering::Relaxed) >> 32) - 1) as c_int;
+        assert!(private_fds::contains(number));
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+        becomes(number, &writer);
+        let second = new().unwrap();
+        assert!(Template::inode(second.0).is_some(), "a socket");
+        assert_ne!(Template::inode(second.0), Template::inode(first.0));
+        assert!(!private_fds::contains(number), "it is the program's");
+        // SAFETY: a number of this test's.
+        unsafe { sys!(libc::SYS_close, number) };
+        drop(writer);
+        let mut byte = [0];
+        assert_eq!(
+            rustix::io::read(&reader, &mut byte),
+            Ok(0),
+            "nobody has the file"
+        );
     }
 }
