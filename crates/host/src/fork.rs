@@ -25,7 +25,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::attachment::{self, Control};
 use crate::inheritance::{Given, Inheritance};
-use crate::quiet::{Quiet, quiet};
+use crate::quiet::{Quiet, await_calm, quiet};
 use crate::reserve;
 use crate::session::{CALL, Session, SessionCore};
 use crate::socket::Attachment;
@@ -87,9 +87,31 @@ impl Given {
 }
 
 impl Session {
+    /// Before a fork, and before the caller takes locks of its own for that: waits until nobody waits for the engine
+    /// who has locked something. The calling thread must not be in a call of this crate already.
+    pub fn await_calm(&self) {
+        let core = self.core();
+        if core.is_heir() {
+            // What a child has not claimed it cannot hand on.
+            core.attachment();
+        }
+        await_calm(core);
+    }
+
     /// Before a fork, in the parent: the engine takes its references. Until the token is dropped, or
-    /// handed to the child's side, no other thread gets far in this crate.
+    /// handed to the child's side, no other thread gets far in this crate. The calling thread must not be in a call
+    /// of this crate already. Who is, and waits for the engine, is waited for.
     pub fn before_fork(&self) -> ForkToken {
+        self.forks(true)
+    }
+
+    /// The same for a thread that forks in a signal handler, which may have interrupted a call of this crate: the child
+    /// may meet what that one has locked, and must not go on with it.
+    pub fn before_fork_in_call(&self) -> ForkToken {
+        self.forks(false)
+    }
+
+    fn forks(&self, holds_none: bool) -> ForkToken {
         let core = self.core();
         if core.is_heir() {
             // What a child has not claimed it cannot hand on.
@@ -97,13 +119,13 @@ impl Session {
         }
         // First: what another thread accepted or opened while the engine is asked would be the child's
         // in its own eyes, and not in the engine's.
-        let mut quiet = quiet(core);
+        let mut quiet = quiet(core, holds_none);
         let attachment = quiet.attachment_with_something();
         let answer = attachment.as_ref().map(|attachment| {
             attachment.forking();
             attachment.ask_to_fork(quiet.has_connections())
         });
-        quiet.complete();
+        quiet.complete(holds_none);
         let want = matches!(answer, Some(Err(Errno::MFILE | Errno::NFILE)));
         let inheritance = answer.and_then(Result::ok);
         let promised = matches!(inheritance, Some(Inheritance::Promised(_)));

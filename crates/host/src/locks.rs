@@ -3,34 +3,83 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::lock::try_lock;
+use crate::lock::{lock, try_lock};
 
-/// How long a fork waits for one lock. Longer waits only one that forks in a signal handler, for
-/// itself: it goes on, and the child does what the handler interrupted.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long one lock is waited for while others are held: who has it may wait for one of those.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A lock that is held, whatever it protects.
 trait Held {}
 
 impl<T> Held for MutexGuard<'_, T> {}
 
+/// How locks are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// For a moment each. If one is not to be had, neither are those that come after it.
+    Together,
+    /// For a moment each, whatever is missing.
+    AsCanBe,
+    /// Whoever has them, and for however long.
+    Surely,
+}
+
 /// The locks that were taken so far.
-#[derive(Default)]
-pub(crate) struct Locks<'a>(Vec<Box<dyn Held + 'a>>);
+pub(crate) struct Locks<'a> {
+    held: Vec<Box<dyn Held + 'a>>,
+    manner: Manner,
+    /// Some were not to be had.
+    are_missing: bool,
+}
 
 impl<'a> Locks<'a> {
+    /// None yet.
+    pub(crate) fn taken(manner: Manner) -> Self {
+        Self {
+            held: Vec::new(),
+            manner,
+            are_missing: false,
+        }
+    }
+
+    /// Further ones are waited for like this.
+    pub(crate) fn go_on(&mut self, manner: Manner) {
+        self.manner = manner;
+    }
+
     /// Takes a lock, and keeps it.
     pub(crate) fn take<T>(&mut self, mutex: &'a Mutex<T>) {
-        let begin = Instant::now();
-        loop {
-            if let Some(guard) = try_lock(mutex) {
-                self.0.push(Box::new(guard));
-                return;
-            }
-            if begin.elapsed() > PATIENCE {
-                return;
-            }
-            rustix::thread::sched_yield();
+        let guard = match self.manner {
+            Manner::Together if self.are_missing => return,
+            Manner::Together | Manner::AsCanBe => lock_soon(mutex),
+            Manner::Surely => Some(lock(mutex)),
+        };
+        match guard {
+            Some(guard) => self.held.push(Box::new(guard)),
+            None => self.are_missing = true,
         }
+    }
+
+    /// Whether all were to be had.
+    pub(crate) fn are_all(&self) -> bool {
+        !self.are_missing
+    }
+}
+
+/// Whether a lock is to be had now, or in a moment.
+pub(crate) fn is_soon_free<T>(mutex: &Mutex<T>) -> bool {
+    lock_soon(mutex).is_some()
+}
+
+fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    let begin = Instant::now();
+    loop {
+        if let guard @ Some(_) = try_lock(mutex) {
+            return guard;
+        }
+        if begin.elapsed() > PATIENCE {
+            return None;
+        }
+        rustix::thread::sched_yield();
     }
 }

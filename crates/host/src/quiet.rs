@@ -3,16 +3,17 @@
 //! Only the thread that forks lives on in the child, and a lock that another one held at that moment
 //! would stay locked there for ever. So the thread that forks takes every lock that the child may
 //! touch, and lets go of all of them on both sides. It takes them in the order in which everybody does
-//! ([`crate::lock`]), and nobody sleeps while he holds one, so that takes no longer than the others'
-//! calls do.
+//! ([`crate::lock`]). Some are held by one who waits for the engine: for an answer, or for an engine that a
+//! connection hangs on. Until he has it, the thread that forks holds none, so that others go on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use self_cell::self_cell;
 
 use crate::attachment::Listens;
 use crate::interest::SetCore;
-use crate::locks::Locks;
+use crate::locks::{Locks, Manner};
 use crate::reserve;
 use crate::session::SessionCore;
 use crate::socket::{Attachment, SocketCore};
@@ -55,8 +56,8 @@ impl Everything {
         }
     }
 
-    fn lock(&self) -> Locks<'_> {
-        let mut locks = Locks::default();
+    fn lock(&self, manner: Manner) -> Locks<'_> {
+        let mut locks = Locks::taken(manner);
         self.session.lock_link(&mut locks);
         if let Some(attachment) = &self.attachment {
             attachment.lock_pump(&mut locks);
@@ -87,9 +88,51 @@ self_cell!(
     }
 );
 
-/// Takes all locks of a session but that of the way to ask the engine.
-pub(crate) fn quiet(session: &Arc<SessionCore>) -> Quiet {
-    Quiet::new(Everything::of(session), Everything::lock)
+/// How long somebody is left alone who has a lock and waits for the engine.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Takes all locks of a session but that of the way to ask the engine. `holds_none`: the calling thread has
+/// none of them itself, and so waits until it has all; otherwise it takes those that are to be had.
+pub(crate) fn quiet(session: &Arc<SessionCore>, holds_none: bool) -> Quiet {
+    loop {
+        let all = Quiet::new(Everything::of(session), |all| all.lock(Manner::Together));
+        let attachment = all.borrow_owner().attachment.as_deref();
+        if all.borrow_dependent().are_all() && can_ask(attachment) {
+            return all;
+        }
+        drop(all);
+        if !holds_none {
+            return Quiet::new(Everything::of(session), |all| all.lock(Manner::AsCanBe));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Waits until nobody has a lock who waits for the engine. All that it takes for that it lets go of.
+pub(crate) fn await_calm(session: &Arc<SessionCore>) {
+    loop {
+        let attachment = session.present();
+        let listeners = session.listeners.living();
+        let mut locks = Locks::taken(Manner::Together);
+        session.lock_link(&mut locks);
+        if let Some(attachment) = &attachment {
+            attachment.lock_pump(&mut locks);
+        }
+        for listener in &listeners {
+            listener.lock_all(&mut locks);
+        }
+        if locks.are_all() && can_ask(attachment.as_deref()) {
+            return;
+        }
+        drop(locks);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Whether nobody waits for an answer of the engine's just now. Of a connection that is being claimed the engine would
+/// give the child a part, and the child would not know of it.
+fn can_ask(attachment: Option<&Attachment>) -> bool {
+    attachment.is_none_or(|attachment| attachment.can_ask())
 }
 
 impl Quiet {
@@ -106,8 +149,12 @@ impl Quiet {
     }
 
     /// Takes the last lock, once nothing is to be asked.
-    pub(crate) fn complete(&mut self) {
+    pub(crate) fn complete(&mut self, holds_none: bool) {
         self.with_dependent_mut(|all, locks| {
+            locks.go_on(match holds_none {
+                true => Manner::Surely,
+                false => Manner::AsCanBe,
+            });
             if let Some(attachment) = &all.attachment {
                 attachment.lock_control(locks);
             }

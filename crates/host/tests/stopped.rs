@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fake_engine::{FakeEngine, GRANT, HANG};
+use fake_engine::{FakeEngine, GRANT, HANG, is_asleep};
 use host::{Accepted, Errno, Listener, Poller, Readiness, Session, Socket};
 use queue_pair::control::{AdmissionLimit, AdmissionPolicy, Request};
 use queue_pair::{Completion, ConnRef, Submission};
@@ -368,6 +368,43 @@ fn who_does_not_wait_does_not_wait_for_one_who_does() {
         }
         // It waits for half a second.
         assert!(looks > 20, "{looks}");
+    });
+}
+
+/// The thread that waits is not there in the child.
+#[test]
+fn a_child_finds_nothing_locked_by_one_who_waits_for_the_engine() {
+    let path = std::env::temp_dir().join(format!("outboard-fork-{}.sock", std::process::id()));
+    let session = Session::unattached(&path, "test");
+    let engine = FakeEngine::start_at(path, None);
+    let _stopped = engine.lock();
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let other = session.clone();
+        scope.spawn(move || {
+            tell.send(rustix::thread::gettid()).unwrap();
+            other.attach_now();
+        });
+        let waits = told.recv().unwrap();
+        while !is_asleep(waits) {
+            std::thread::yield_now();
+        }
+        let token = session.before_fork();
+        // SAFETY: the child makes a few calls and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above. It ends the child if that hangs.
+            unsafe { libc::alarm(20) };
+            session.after_fork_child(token);
+            session.pump();
+            // SAFETY: as above.
+            unsafe { libc::_exit(0) };
+        }
+        drop(token);
+        let mut status = 0;
+        // SAFETY: room for a status.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0, "it hangs");
     });
 }
 

@@ -56,7 +56,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use crate::bell_name::BellName;
 use crate::clock::monotonic_ns;
 use crate::lock::{lock, try_lock};
-use crate::locks::Locks;
+use crate::locks::{Locks, is_soon_free};
 use crate::nudge::Nudges;
 use crate::private_fds::{Private, lift};
 use crate::reserve;
@@ -342,6 +342,11 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Takes the lock on what the engine has said, for a fork.
     pub(crate) fn lock_pump<'a>(&'a self, locks: &mut Locks<'a>) {
         locks.take(&self.pump);
+    }
+
+    /// Whether nobody has the lock under which the engine is asked for longer than a moment.
+    pub(crate) fn can_ask(&self) -> bool {
+        is_soon_free(&self.control)
     }
 
     /// Takes the lock under which the engine is asked, for a fork.

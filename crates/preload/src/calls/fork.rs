@@ -46,7 +46,12 @@ pub fn register() {
 extern "C" fn before() {
     // A handler would wait for what is locked here.
     inside::enter();
+    // A handler does, where a signal could not be put back.
+    let in_call = !inside::is_inside_once();
     forks::happens();
+    if let Some(session) = session::current().filter(|_| !in_call) {
+        session.await_calm();
+    }
     // First: a program that is being started takes connections along.
     let programs = spawn::quiet();
     let numbers = gate::still();
@@ -56,7 +61,10 @@ extern "C" fn before() {
     let sets = family::before_fork();
     // Before the session's locks, as where something is said.
     let early = early::lines();
-    let token = session::current().map(|session| session.before_fork());
+    let token = session::current().map(|session| match in_call {
+        false => session.before_fork(),
+        true => session.before_fork_in_call(),
+    });
     let crossing = Crossing {
         token,
         others: next::has_threads(),

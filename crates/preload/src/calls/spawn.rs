@@ -6,6 +6,7 @@
 //! ([`travel`](crate::calls::travel)): those that stay open, and those of which a file action makes another. What
 //! this process does with such a number meanwhile goes by the table, as ever.
 
+use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
@@ -39,9 +40,14 @@ static SOURCES: Mutex<Vec<(usize, c_int)>> = Mutex::new(Vec::new());
 /// Held while numbers of this process are tickets: a fork waits, or its child would keep copies.
 static DEPARTING: Mutex<()> = Mutex::new(());
 
-/// How long one who forks, or starts a program too, waits for another that does. Longer waits only a signal
-/// handler, for its own thread.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long one who forks, or starts a program too, waits for another that does: for longer than for the engine's
+/// tickets.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+thread_local! {
+    /// This thread starts a program, which a handler may interrupt.
+    static DEPARTS: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A stream that popen has made.
 struct Stream {
@@ -77,7 +83,7 @@ unsafe extern "C" {
 /// Keeps other threads from starting programs, for the time of a fork.
 #[expect(dead_code, reason = "held, not used")]
 pub struct Quiet(
-    Option<MutexGuard<'static, ()>>,
+    Alone,
     MutexGuard<'static, Vec<(usize, c_int)>>,
     MutexGuard<'static, Vec<Stream>>,
     MutexGuard<'static, Commands>,
@@ -88,17 +94,33 @@ pub fn quiet() -> Quiet {
     Quiet(departing(), lock(&SOURCES), lock(&STREAMS), lock(&COMMANDS))
 }
 
-/// Nobody else has tickets in place of numbers while this is held. `None`: it took too long.
-fn departing() -> Option<MutexGuard<'static, ()>> {
-    let begin = Instant::now();
-    loop {
-        match DEPARTING.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
-            Err(TryLockError::WouldBlock) if begin.elapsed() > PATIENCE => return None,
-            Err(TryLockError::WouldBlock) => rustix::thread::sched_yield(),
+/// Nobody else has tickets in place of numbers while this is held, if there is something in it.
+struct Alone(Option<MutexGuard<'static, ()>>);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            DEPARTS.set(false);
         }
     }
+}
+
+/// See [`Alone`]. Nobody is waited for for ever, nor does a handler wait for its own thread.
+fn departing() -> Alone {
+    let begin = Instant::now();
+    while !DEPARTS.get() && begin.elapsed() < PATIENCE {
+        let guard = match DEPARTING.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                std::thread::sleep(Duration::from_micros(100));
+                continue;
+            }
+        };
+        DEPARTS.set(true);
+        return Alone(Some(guard));
+    }
+    Alone(None)
 }
 
 /// File actions at this place make another number of `fd`.

@@ -129,6 +129,11 @@ pub fn holds_nothing() -> bool {
     STATE.with(|state| state.depth.get() == 1 && state.asleep.get() == 0)
 }
 
+/// Whether the thread is inside once only: it holds no lock but by the call that asks.
+pub fn is_inside_once() -> bool {
+    STATE.with(|state| state.depth.get() == 1)
+}
+
 /// Whether the thread is not inside: a call that it makes now is the program's.
 pub fn is_outside() -> bool {
     STATE.with(|state| state.depth.get() == 0)
