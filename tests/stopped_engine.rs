@@ -224,6 +224,33 @@ fn a_fork_waits_for_no_stopped_engine_and_its_child_has_what_its_parent_had() {
     );
 }
 
+#[test]
+fn the_child_of_one_who_only_waits_for_it_has_what_its_parent_had() {
+    if skip_without_root("the_child_of_one_who_only_waits_for_it_has_what_its_parent_had") {
+        return;
+    }
+    let world = World::new().unwrap();
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let engine = outboard.start_engine(&world, None).unwrap();
+    let mut program = start(&world, &outboard, &engine, "waits_for_child.py");
+    let mut heard = Vec::new();
+    world
+        .on(Side::Client, || {
+            let mut stream = connect();
+            stream.write_all(b"hello")?;
+            let mut bytes = [0; 14];
+            stream.read_exact(&mut bytes)?;
+            assert_eq!(&bytes, b"from the child");
+            stream.write_all(b"and on")?;
+            stream.read_to_end(&mut heard)?;
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", program.printed()));
+    assert_eq!(heard, b"good bye");
+    let ended = program.wait(PATIENCE).unwrap();
+    assert!(ended.success(), "{}", program.printed());
+}
+
 /// It is bounded, and what is lost by that is told of.
 #[test]
 fn a_message_with_connections_is_received_while_the_engine_is_stopped() {

@@ -17,6 +17,7 @@
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::time::Duration;
 
 use queue_pair::control::KNOCK;
 use rustix::fd::AsFd;
@@ -66,6 +67,21 @@ impl Drop for Afterwards {
         }
         if self.is_bereft {
             session.remark(CALL, CHILD_IS_BEREFT);
+        }
+    }
+}
+
+/// What this process has promised to children of which an engine that does not run has not heard.
+pub struct Promised(Arc<Attachment>);
+
+/// How often one looks whether the engine has heard of them.
+const LOOKS: Duration = Duration::from_millis(10);
+
+impl Promised {
+    /// Passes on what the engine answers, when it runs again, or has ended. Until then this waits.
+    pub fn see_to_it(self) {
+        while !self.0.looks_after_promises() {
+            std::thread::sleep(LOOKS);
         }
     }
 }
@@ -139,6 +155,13 @@ impl Session {
             quiet,
             afterwards,
         }
+    }
+
+    /// After a fork, in the parent: what it has promised to children, if it has. They wait for that, which the parent's
+    /// threads pass on when they come by; where none may, one has to [see to it](Promised::see_to_it).
+    pub fn promised(&self) -> Option<Promised> {
+        let attachment = self.core().present();
+        attachment.filter(|it| it.keeps_still()).map(Promised)
     }
 
     /// After a fork, in the child: leaves the region to the parent. The other threads of the parent

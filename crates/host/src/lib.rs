@@ -73,7 +73,7 @@ pub use around::{Sleeps, sleep_by};
 pub use attachment::{Engine, RegisteredFile};
 pub use change_log::{Change, ChangeLog, LogReader};
 pub use connect::{ConnectError, ConnectOptions};
-pub use fork::ForkToken;
+pub use fork::{ForkToken, Promised};
 pub use gather::gather;
 pub use listener::{Accepted, Listener, why_refused};
 pub use poller::{Poller, Source};

@@ -53,6 +53,13 @@ pub(crate) fn has_answered(control: &Control) -> bool {
     rustix::event::poll(&mut answers, Some(&Timespec::default())).is_ok_and(|some| some > 0)
 }
 
+/// Whether the engine has ended, or wants no more of this process. Never waits.
+pub(super) fn has_hung_up(control: &Control) -> bool {
+    let mut ends = [PollFd::new(control, PollFlags::empty())];
+    let polled = rustix::event::poll(&mut ends, Some(&Timespec::default()));
+    polled.is_ok() && ends[0].revents().contains(PollFlags::HUP)
+}
+
 fn control_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     rustix::net::socket_with(family, kind, flags, None).map(lift)

@@ -4,15 +4,16 @@
 //! a socket pair, on which the parent passes the answer on when it comes. Until then the parent keeps
 //! everything as it was at the fork: it submits nothing, and accepts nothing that the engine has offered.
 //! So the engine, which hears of the fork first, gives the child what its parent had then. What the child
-//! closes meanwhile it says on the promise, and the parent says it on.
+//! closes meanwhile it says on the promise, and the parent says it on: whichever of its threads comes by, and one that
+//! [sees to it](crate::Promised), since all may sleep in the kernel, and wait for that child.
 //!
 //! If the parent ends before the engine runs again, its child has none of its connections.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use queue_pair::control::{ChannelError, Farewell, Fds, Reply, Request};
 use rustix::fd::{AsFd, OwnedFd};
@@ -24,7 +25,7 @@ use rustix::net::{
 
 use super::Attachment;
 use super::connection::Connection;
-use super::control::{Control, RUNS_WITHIN, ask};
+use super::control::{Control, RUNS_WITHIN, ask, has_hung_up};
 use crate::inheritance::{Given, Inheritance, Promise};
 use crate::lock::lock;
 use crate::locks::Locks;
@@ -121,6 +122,21 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Whether everything is to stay as it was at a fork of which the engine has not heard.
     pub(crate) fn keeps_still(&self) -> bool {
         self.promises.keeps.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether the engine has answered those who were promised something, or has ended. Whether nobody waits for
+    /// that any more.
+    pub(crate) fn looks_after_promises(self: &Arc<Self>) -> bool {
+        if !self.keeps_still() || !self.is_live() {
+            return true;
+        }
+        self.catch_up();
+        let has_ended = self.with_control(|control| has_hung_up(control));
+        if self.keeps_still() && has_ended == Some(true) {
+            self.condemn();
+            self.pump();
+        }
+        !self.keeps_still()
     }
 
     /// With the engine's answers come descriptors for those who were promised something.

@@ -10,7 +10,7 @@ use host::ForkToken;
 
 use crate::calls::epoll::{self, family};
 use crate::calls::spawn;
-use crate::engine::{early, forks, session, wait};
+use crate::engine::{early, forks, promises, session, wait};
 use crate::kernel::{lock, next};
 use crate::numbers::{gate, pool, table};
 use crate::thread::{due, inside};
@@ -84,6 +84,7 @@ extern "C" fn before() {
 extern "C" fn after_in_parent() {
     drop(CROSSING.take());
     family::after_in_parent();
+    promises::see_to_them();
     inside::leave();
 }
 
@@ -116,6 +117,7 @@ extern "C" fn after_in_child() {
     drop(sets);
     wait::forget_all();
     forks::next_generation();
+    promises::are_parents();
     family::after_in_child();
     // One that forks in a handler goes on with the call that this has interrupted.
     if others && inside::holds_nothing() {

@@ -14,7 +14,7 @@ use rustix::fs::Mode;
 
 use super::{exports, kernel};
 use crate::engine::wait::Sleep;
-use crate::engine::{report, session, settings};
+use crate::engine::{promises, report, session, settings};
 use crate::kernel::next::next;
 use crate::kernel::scratch;
 use crate::objects::set::bell;
@@ -28,6 +28,7 @@ pub(super) fn before_filter() {
     before();
     scratch::calls_are_filtered();
     bell::calls_are_filtered();
+    promises::calls_are_filtered();
     if let Some(session) = session::current() {
         // It may not let the call pass by which memory goes back.
         session.keep_memory();

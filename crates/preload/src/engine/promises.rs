@@ -1,0 +1,70 @@
+//! A thread that sees to it that children have what they were promised.
+//!
+//! An engine that does not run has not heard of a fork, and when it has, this process tells its child. All threads of the
+//! program may be asleep in the kernel by then, and wait for that very child. So there is one more in the meantime. It
+//! takes no signals, and ends when the engine has answered. A process with a filter of system calls gets none, since
+//! the filter may not let it be made.
+
+use core::mem::zeroed;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use libc::sigset_t;
+
+use crate::engine::session;
+
+/// It is there, or about to be.
+static IS_THERE: AtomicBool = AtomicBool::new(false);
+
+static FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// What it calls is not much.
+const STACK: usize = 256 * 1024;
+
+/// The process is about to filter its system calls.
+pub fn calls_are_filtered() {
+    FILTERED.store(true, Ordering::Relaxed);
+}
+
+/// After a fork, in the child: the thread is its parent's.
+pub fn are_parents() {
+    IS_THERE.store(false, Ordering::Relaxed);
+}
+
+/// After a fork, in the parent.
+pub fn see_to_them() {
+    let promised = session::current().is_some_and(|session| session.promised().is_some());
+    let may = promised && !FILTERED.load(Ordering::Relaxed);
+    if !may || IS_THERE.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // SAFETY: signal sets of this function's own.
+    let before = unsafe {
+        let (mut all, mut before): (sigset_t, sigset_t) = (zeroed(), zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    let thread = thread.name("outboard".to_owned());
+    if thread.spawn(sees_to_them).is_err() {
+        // Then whichever comes by.
+        IS_THERE.store(false, Ordering::Release);
+    }
+    // SAFETY: the mask as it was.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
+}
+
+fn sees_to_them() {
+    loop {
+        while let Some(promised) = session::current().and_then(|session| session.promised()) {
+            promised.see_to_it();
+        }
+        IS_THERE.store(false, Ordering::Release);
+        // Something was promised just before, and nobody else sees to it.
+        let more = session::current().is_some_and(|session| session.promised().is_some());
+        if !more || IS_THERE.swap(true, Ordering::AcqRel) {
+            return;
+        }
+    }
+}
