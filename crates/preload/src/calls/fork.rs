@@ -24,6 +24,7 @@ struct Crossing {
     _numbers: gate::Still,
     _moves: epoll::Quiet,
     _early: early::Early,
+    _begins: session::Quiet,
     _pool: pool::Quiet,
     _sleepers: wait::Quiet,
     _due: due::Quiet,
@@ -61,6 +62,7 @@ extern "C" fn before() {
     let sets = family::before_fork();
     // Before the session's locks, as where something is said.
     let early = early::lines();
+    let begins = session::quiet();
     let token = session::current().map(|session| match in_call {
         false => session.before_fork(),
         true => session.before_fork_in_call(),
@@ -72,6 +74,7 @@ extern "C" fn before() {
         _numbers: numbers,
         _moves: moves,
         _early: early,
+        _begins: begins,
         _pool: pool::quiet(),
         _sleepers: wait::quiet(),
         _due: due::quiet(),

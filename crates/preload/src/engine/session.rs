@@ -3,13 +3,18 @@
 //! It begins with the first `listen` or `connect` that could be offloaded, so that programs which
 //! never do either attach to nothing.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use host::Session;
 
 use crate::engine::{early, settings};
+use crate::kernel::lock::lock;
+use crate::thread::inside;
 
 static SESSION: OnceLock<Session> = OnceLock::new();
+
+/// Held by the thread that begins it: a fork waits for that, or the child would wait for a thread that is not there.
+static BEGINS: Mutex<()> = Mutex::new(());
 
 /// What is to be done before it begins; see [`prepare_by`].
 static PREPARE: OnceLock<fn()> = OnceLock::new();
@@ -32,8 +37,14 @@ pub fn current() -> Option<&'static Session> {
 /// The session, begun now if need be; `None` if there is no engine to go to. An engine that is not
 /// there yet is found when it is.
 pub fn begin() -> Option<&'static Session> {
+    if let session @ Some(_) = SESSION.get() {
+        return session;
+    }
     let settings = settings::get()?;
+    // A handler would wait for what is locked here.
+    inside::enter();
     let mut begun = false;
+    let begins = lock(&BEGINS);
     let session = SESSION.get_or_init(|| {
         begun = true;
         if let Some(prepare) = PREPARE.get() {
@@ -41,12 +52,22 @@ pub fn begin() -> Option<&'static Session> {
         }
         Session::unattached(&settings.socket, &settings.program)
     });
+    drop(begins);
+    inside::leave();
     if begun {
         for what in early::lines().drain(..) {
             session.remark(CALL, what);
         }
     }
     Some(session)
+}
+
+/// Nobody else begins the session, for the time of a fork.
+pub struct Quiet(#[expect(dead_code, reason = "held, not used")] MutexGuard<'static, ()>);
+
+/// See [`Quiet`].
+pub fn quiet() -> Quiet {
+    Quiet(lock(&BEGINS))
 }
 
 /// Takes in what the engine has said.
