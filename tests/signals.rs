@@ -28,7 +28,7 @@ fn build(world: &World, name: &str) -> PathBuf {
 struct Scene {
     world: World,
     _engine: Process,
-    _server: Process,
+    server: Process,
 }
 
 impl Scene {
@@ -49,7 +49,7 @@ impl Scene {
         Self {
             world,
             _engine: engine,
-            _server: server,
+            server,
         }
     }
 
@@ -157,4 +157,21 @@ fn what_a_splice_has_not_put_into_a_pipe_is_still_there() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     assert_eq!(answer, "-1 1 5, -1 1 5");
+}
+
+#[test]
+fn what_one_closes_who_has_jumped_out_of_a_call_is_closed() {
+    let test = "what_one_closes_who_has_jumped_out_of_a_call_is_closed";
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let mut scene = Scene::start("jumps_out_and_closes");
+    let mut answer = String::new();
+    let heard = scene.connect().read_to_string(&mut answer);
+    heard.expect("it is closed");
+    // The listener, too, or there could be no other there.
+    let heard = scene.connect().read_to_string(&mut answer);
+    heard.expect("it goes on");
+    assert_eq!(answer, "again");
+    assert!(scene.server.wait(LIMIT).expect("it ends").success());
 }
