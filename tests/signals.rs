@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lab::outboard::Outboard;
 use lab::{Process, Side, World};
+use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
@@ -27,7 +28,7 @@ fn build(world: &World, name: &str) -> PathBuf {
 /// A server of a C program, on the engine, with the engine and the network.
 struct Scene {
     world: World,
-    _engine: Process,
+    engine: Process,
     server: Process,
 }
 
@@ -48,7 +49,7 @@ impl Scene {
             .expect("it listens");
         Self {
             world,
-            _engine: engine,
+            engine,
             server,
         }
     }
@@ -174,4 +175,20 @@ fn what_one_closes_who_has_jumped_out_of_a_call_is_closed() {
     heard.expect("it goes on");
     assert_eq!(answer, "again");
     assert!(scene.server.wait(LIMIT).expect("it ends").success());
+}
+
+#[test]
+fn whoever_jumps_out_of_read_leaves_nobody_without_news_of_the_engines_end() {
+    let test = "whoever_jumps_out_of_read_leaves_nobody_without_news_of_the_engines_end";
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let mut scene = Scene::start("jumps_out_for_good");
+    let (_first, mut second) = (scene.connect(), scene.connect());
+    second.read_exact(&mut [0]).expect("it has jumped");
+    // The other sleeps, sooner or later.
+    std::thread::sleep(Duration::from_millis(200));
+    scene.engine.signal(Signal::KILL).expect("it is there");
+    let ended = scene.server.wait(LIMIT).expect("it hears of that");
+    assert!(ended.success(), "{ended}");
 }

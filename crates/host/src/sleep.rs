@@ -18,7 +18,7 @@ use crate::line::Line;
 use crate::ready_set::{ReadySet, Watchable};
 use crate::session::{Session, SessionCore};
 use crate::socket::{Attachment, SocketCore};
-use crate::stand::Stand;
+use crate::stand::{self, Stand};
 
 pub(crate) use means::{Means, RETRY};
 
@@ -355,12 +355,14 @@ pub(crate) fn wait<T>(
     if let Awaited::ToAccept(_, line) = awaited {
         sleeper.line_up(line);
     }
-    let mut watch = None;
     let found = loop {
         let mut waiting = sleeper.company().hesitate();
         sleeper.arm();
-        if watch.is_none() {
-            watch = sleeper.watch();
+        // A handler may have interrupted the sleep before this one, and ended it.
+        if !stand::watches()
+            && let Some(watch) = sleeper.watch()
+        {
+            stand::keeps_watch(watch);
         }
         awaited.wakes(&sleeper);
         let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
@@ -398,7 +400,7 @@ pub(crate) fn wait<T>(
     sleeper.step_out();
     sleeper.give_back();
     // Not before the sleeper can be had again: one who is parked may need it now.
-    drop(watch);
+    stand::watches_no_more();
     found
 }
 
