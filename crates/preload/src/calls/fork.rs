@@ -104,6 +104,11 @@ pub fn through(fork: impl FnOnce() -> isize) -> isize {
     child
 }
 
+/// In a child that was made [through](through) here and does not return from that.
+pub fn child_begins() {
+    after_in_child();
+}
+
 extern "C" fn after_in_child() {
     let (token, others, sets) = match CROSSING.take() {
         Some(Crossing {

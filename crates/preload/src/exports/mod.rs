@@ -8,6 +8,7 @@
 //! registers as those of an ordinary one, and what the caller did not pass is never looked at,
 //! as in libc.
 
+mod clone;
 mod confine;
 mod data;
 mod descriptor;

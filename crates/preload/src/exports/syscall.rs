@@ -4,15 +4,15 @@ use core::ffi::{c_int, c_long, c_ulong};
 use libc::timespec;
 
 use super::exports;
-use super::{confine, data, descriptor, events, makers, message, option, process, socket};
+use super::{clone, confine, data, descriptor, events, makers, message, option, process, socket};
 use crate::calls::fork;
 use crate::kernel::deadline::Patience;
 use crate::kernel::raw;
 use crate::numbers;
 
 exports! {
-    /// Calls that make a process or thread which shares our memory, or begins on another stack, must not
-    /// pass through a frame of ours: they are made by the few instructions here. All others go on to
+    /// Calls that make a thread, or a process that begins on another stack, must not pass through a frame of ours:
+    /// they are made by the few instructions here. All others go on to
     /// [`by_number`], with the arguments where they are.
     #[unsafe(naked)]
     fn syscall(
@@ -21,13 +21,14 @@ exports! {
         core::arch::naked_asm!(
             "cmp rdi, {clone3}",
             "je 4f",
-            "cmp rdi, {vfork}",
-            "je 2f",
             "cmp rdi, {clone}",
             "jne {by_number}",
             // Flags and stack are arguments.
             "test esi, {shares_memory}",
+            "jz 5f",
+            "test esi, {shares_numbers}",
             "jnz 2f",
+            "5:",
             "test rdx, rdx",
             "jz {by_number}",
             "jmp 2f",
@@ -36,7 +37,10 @@ exports! {
             "test rsi, rsi",
             "jz 2f",
             "test dword ptr [rsi], {shares_memory}",
+            "jz 6f",
+            "test dword ptr [rsi], {shares_numbers}",
             "jnz 2f",
+            "6:",
             "cmp qword ptr [rsi + 40], 0",
             "je {by_number}",
             "2:",
@@ -56,8 +60,8 @@ exports! {
             "jmp {failed}",
             clone3 = const libc::SYS_clone3,
             clone = const libc::SYS_clone,
-            vfork = const libc::SYS_vfork,
             shares_memory = const libc::CLONE_VM,
+            shares_numbers = const clone::SHARES_NUMBERS,
             by_number = sym by_number,
             failed = sym failed,
         )
@@ -203,8 +207,21 @@ unsafe extern "C-unwind" fn by_number(
             libc::SYS_pipe => makers::pipe(a as _) as c_long,
             libc::SYS_pipe2 => makers::pipe2(a as _, second) as c_long,
             libc::SYS_socketpair => socket::socketpair(fd, second, c as c_int, d as _) as c_long,
-            libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => {
-                let made = fork::through(|| raw::call(number, [a, b, c, d, e, f]));
+            libc::SYS_fork | libc::SYS_vfork => {
+                let made = fork::through(|| raw::call(libc::SYS_fork, [0; 6]));
+                raw::libc_result(made) as c_long
+            }
+            libc::SYS_clone => {
+                let flags = clone::with_own_memory(a as u64) as usize;
+                let made = fork::through(|| raw::call(number, [flags, b, c, d, e, f]));
+                raw::libc_result(made) as c_long
+            }
+            libc::SYS_clone3 => {
+                let mut arguments = clone::copy(a as *const u64, b);
+                let made = fork::through(|| {
+                    let at = arguments.as_mut_ptr() as usize;
+                    raw::call(number, [at, b, c, d, e, f])
+                });
                 raw::libc_result(made) as c_long
             }
             libc::SYS_execve => process::execve(a as _, b as _, c as _) as c_long,

@@ -380,6 +380,19 @@ pub fn asked_for(stage: &mut Stage<'_>, _fd: c_int) {
     }
 }
 
+/// What a child does with its connection: what it closes its parent has still.
+extern "C" fn reads_and_closes(fd: *mut c_void) -> c_int {
+    let fd = fd.addr() as c_int;
+    let mut bytes = [0u8; 32];
+    // SAFETY: an own descriptor and whole bytes.
+    unsafe {
+        let said = libc::write(fd, c"child".as_ptr().cast(), 5);
+        let read = libc::read(fd, bytes.as_mut_ptr().cast(), 32);
+        let closed = libc::close(fd);
+        c_int::from(said != 5 || read != 13 || closed != 0)
+    }
+}
+
 /// Children that are made by other ways than fork.
 pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
     let clone_flags = u64::from(libc::SIGCHLD as u32);
@@ -423,6 +436,27 @@ pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
             .transcript
             .note(format_args!("{name}: {status}, the agent got {got}"));
     }
+    stage.agent.tell("send for-the-child");
+    calls::await_bytes(fd, 13);
+    let mut stack = vec![0u8; 1 << 20];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the child has a stack of its own, makes a few calls and ends.
+    let child = unsafe {
+        let top = stack.as_mut_ptr().add(stack.len()).cast();
+        libc::clone(
+            reads_and_closes,
+            top,
+            flags,
+            std::ptr::without_provenance_mut(fd as usize),
+        )
+    };
+    let mut status = 0;
+    // SAFETY: an own child.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    let got = stage.agent.tell("receive 5");
+    stage
+        .transcript
+        .note(format_args!("clone: {status}, the agent got {got}"));
     // A child of which nobody could be told: it may not have the connection, but it lives.
     // SAFETY: a fork: the child makes a few calls and ends.
     unsafe {
