@@ -132,7 +132,7 @@ pub(crate) fn await_calm(session: &Arc<SessionCore>) {
 /// Whether nobody waits for an answer of the engine's just now. Of a connection that is being claimed the engine would
 /// give the child a part, and the child would not know of it.
 fn can_ask(attachment: Option<&Attachment>) -> bool {
-    attachment.is_none_or(|attachment| attachment.can_ask())
+    attachment.is_none_or(|attachment| !attachment.claims() && attachment.can_ask())
 }
 
 impl Quiet {

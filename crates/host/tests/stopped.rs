@@ -371,41 +371,37 @@ fn who_does_not_wait_does_not_wait_for_one_who_does() {
     });
 }
 
-/// The thread that waits is not there in the child.
+/// The thread that waits is not there in the child: what it had locked would be so for ever.
 #[test]
-fn a_child_finds_nothing_locked_by_one_who_waits_for_the_engine() {
+fn a_fork_waits_until_one_who_waits_for_the_engine_has_let_go() {
     let path = std::env::temp_dir().join(format!("outboard-fork-{}.sock", std::process::id()));
     let session = Session::unattached(&path, "test");
     let engine = FakeEngine::start_at(path, None);
-    let _stopped = engine.lock();
+    let stopped = engine.lock();
     std::thread::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
         let other = session.clone();
-        scope.spawn(move || {
+        let waits = scope.spawn(move || {
             tell.send(rustix::thread::gettid()).unwrap();
             other.attach_now();
         });
-        let waits = told.recv().unwrap();
-        while !is_asleep(waits) {
-            std::thread::yield_now();
-        }
+        sleeps_for_long(told.recv().unwrap());
         let token = session.before_fork();
-        // SAFETY: the child makes a few calls and ends.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            // SAFETY: as above. It ends the child if that hangs.
-            unsafe { libc::alarm(20) };
-            session.after_fork_child(token);
-            session.pump();
-            // SAFETY: as above.
-            unsafe { libc::_exit(0) };
-        }
+        // One that waits still has an answer now.
+        drop(stopped);
         drop(token);
-        let mut status = 0;
-        // SAFETY: room for a status.
-        unsafe { libc::waitpid(child, &raw mut status, 0) };
-        assert_eq!(status, 0, "it hangs");
+        waits.join().unwrap();
+        assert!(!session.is_attached());
     });
+}
+
+/// Returns when a thread sleeps, and has for a while.
+fn sleeps_for_long(thread: rustix::process::Pid) {
+    let mut looks = 0;
+    while looks < 200 {
+        looks = if is_asleep(thread) { looks + 1 } else { 0 };
+        std::thread::yield_now();
+    }
 }
 
 /// A claim that came to nothing in time, and what the engine is asked and told when it runs again. The ticket's is a
@@ -459,6 +455,17 @@ fn what_an_engine_of_before_answers_late_ends_nothing_that_this_process_has() {
 
 /// What is claimed of an engine that runs again after so long comes. `first` is done while it does not run.
 fn claims_late(engine: &FakeEngine, session: &Session, after: Duration, first: impl FnOnce()) {
+    claims_late_beside(engine, session, after, first, || {});
+}
+
+/// The same; another thread does `meanwhile`, and is done before the engine runs.
+fn claims_late_beside(
+    engine: &FakeEngine,
+    session: &Session,
+    after: Duration,
+    first: impl FnOnce(),
+    meanwhile: impl FnOnce(),
+) {
     let other = ConnRef {
         index: 7,
         generation: 1,
@@ -468,7 +475,13 @@ fn claims_late(engine: &FakeEngine, session: &Session, after: Duration, first: i
     stopped.ticketed = Some(other);
     first();
     std::thread::scope(|scope| {
-        let claims = scope.spawn(|| session.claim(shown).map(|(socket, _)| socket));
+        let (tell, told) = std::sync::mpsc::channel();
+        let claims = scope.spawn(move || {
+            tell.send(rustix::thread::gettid()).unwrap();
+            session.claim(shown).map(|(socket, _)| socket)
+        });
+        sleeps_for_long(told.recv().unwrap());
+        meanwhile();
         std::thread::sleep(after);
         drop(stopped);
         let claimed = claims.join().unwrap();
@@ -495,6 +508,21 @@ fn who_claims_waits_though_another_has_waited_for_less() {
         session.attach_now();
         assert!(!session.is_attached());
     });
+}
+
+#[test]
+fn who_sleeps_does_not_wait_for_one_who_claims() {
+    let engine = FakeEngine::start();
+    let (session, _listener) = engine.listening();
+    // The second has no bell yet, and is to ask for one.
+    let mut sleepers = [session.sleeper().unwrap(), session.sleeper().unwrap()];
+    let sleep = || {
+        for _ in 0..100 {
+            sleepers.iter_mut().for_each(host::Sleeper::arm);
+            sleepers.iter_mut().for_each(|it| it.disarm(false));
+        }
+    };
+    claims_late_beside(&engine, &session, LONGER, || {}, sleep);
 }
 
 /// It has listeners alone, for which it would wait for two seconds.

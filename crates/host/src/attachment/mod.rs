@@ -98,6 +98,8 @@ pub(crate) struct Attachment<C> {
     /// `None` in the child of a fork, whose parent's it was.
     control: Mutex<Option<Control>>,
     pump: Mutex<Pump<C>>,
+    /// Tickets that were shown to the engine, and whose connections are not here yet.
+    claims: AtomicU32,
     submissions: Mutex<Submissions>,
     pub(crate) pool: Mutex<SendPool>,
     pub(crate) send: Area,
@@ -249,6 +251,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             local,
             control: Mutex::new(Some(control)),
             pump: Mutex::new(Pump::new(completions)),
+            claims: AtomicU32::new(0),
             unread: Unread::with(submissions.capacity()),
             submissions: Mutex::new(Submissions::new(submissions)),
             pool: Mutex::new(SendPool::new(send.len())),
@@ -414,6 +417,8 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         if spare.is_some() || self.no_more_wakers.load(Ordering::Relaxed) {
             return spare;
         }
+        // Who is about to sleep does not wait for one who waits for an answer.
+        drop(try_lock(&self.control)?);
         // One that does not arrive would be lost to this session.
         let place = self.with_control(|control| fcntl_dupfd_cloexec(&*control, 0));
         drop(place?.ok()?);

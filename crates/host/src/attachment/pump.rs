@@ -8,6 +8,7 @@
 //! the attachment as its death would.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
@@ -34,7 +35,13 @@ pub(super) struct Pump<C> {
     listeners: HashMap<u32, Arc<dyn Accepts<C>>>,
     connecting: HashMap<u64, Arc<C>>,
     next_token: u64,
+    /// What the engine has said, while tickets are claimed, of connections that nobody knows: those of the tickets,
+    /// perhaps.
+    aside: Vec<(ConnRef, Completion)>,
 }
+
+/// So much is put aside at most.
+const ASIDE: usize = 1 << 16;
 
 impl<C> Pump<C> {
     pub(super) fn new(completions: Consumer<Completion, RingCells>) -> Self {
@@ -44,7 +51,60 @@ impl<C> Pump<C> {
             listeners: HashMap::new(),
             connecting: HashMap::new(),
             next_token: 0,
+            aside: Vec::new(),
         }
+    }
+
+    /// Puts aside what may be of a connection that is being claimed. False: it is of one that is known, or of none.
+    fn puts_aside(&mut self, completion: Completion) -> Result<bool, Violation> {
+        let Some(conn) = concerns(&completion) else {
+            return Ok(false);
+        };
+        if self.connections.get(conn).is_some() {
+            return Ok(false);
+        }
+        if self.aside.len() == ASIDE {
+            return Err(Violation::UndefinedValue {
+                field: "connection index",
+                value: conn.index.into(),
+            });
+        }
+        self.aside.push((conn, completion));
+        Ok(true)
+    }
+
+    /// A claim is settled, maybe the last, and this is its connection. What was said of that comes back.
+    fn is_settled(&mut self, conn: Option<ConnRef>, is_last: bool) -> Vec<Completion> {
+        let of_it = self.aside.extract_if(.., |(other, _)| Some(*other) == conn);
+        let of_it = of_it.map(|(_, completion)| completion).collect();
+        if is_last {
+            self.aside = Vec::new();
+        }
+        of_it
+    }
+}
+
+/// The connection that it is about, if it makes none.
+fn concerns(completion: &Completion) -> Option<ConnRef> {
+    match *completion {
+        Completion::Update { conn, .. }
+        | Completion::Placed { conn, .. }
+        | Completion::Failed { conn, .. }
+        | Completion::Released { conn }
+        | Completion::Granted { conn, .. }
+        | Completion::Shut { conn }
+        | Completion::ReadShut { conn }
+        | Completion::NonBlocking { conn, .. }
+        | Completion::ErrorTaken { conn, .. }
+        | Completion::NotGranted { conn, .. }
+        | Completion::Elsewhere { conn, .. }
+        | Completion::SendBuffer { conn, .. }
+        | Completion::Departed { conn, .. } => Some(conn),
+        Completion::Accepted { .. }
+        | Completion::Opened { .. }
+        | Completion::Local { .. }
+        | Completion::Syn { .. }
+        | Completion::OpenFailed { .. } => None,
     }
 }
 
@@ -121,6 +181,9 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         pump: &mut Pump<C>,
         completion: Completion,
     ) -> Result<(), Violation> {
+        if self.claims() && pump.puts_aside(completion)? {
+            return Ok(());
+        }
         match completion {
             Completion::Update {
                 conn,
@@ -294,21 +357,51 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         }
     }
 
-    /// Claims a ticket. Nobody takes in what the engine says meanwhile: the socket has to be known first.
+    /// Claims a ticket. What the engine says meanwhile of a connection that nobody knows is put aside until it is
+    /// known which is the ticket's.
     pub(crate) fn claim(self: &Arc<Self>, ticket: OwnedFd) -> Result<(Arc<C>, Carried), Errno> {
+        {
+            let _pump = lock(&self.pump);
+            self.claims.fetch_add(1, Ordering::Relaxed);
+        }
+        let shown = self.show_ticket(ticket);
         let mut pump = lock(&self.pump);
-        let Reply::Claimed {
-            conn,
-            local,
-            peer,
-            carried,
-        } = self.show_ticket(ticket)?
-        else {
-            return Err(Errno::PROTO);
+        let (conn, ends, carried) = match shown {
+            Ok(Reply::Claimed {
+                conn,
+                local,
+                peer,
+                carried,
+            }) => (conn, [local, peer], carried),
+            other => {
+                let is_last = self.claims.fetch_sub(1, Ordering::Relaxed) == 1;
+                pump.is_settled(None, is_last);
+                return Err(other.err().unwrap_or(Errno::PROTO));
+            }
         };
+        let settled = self.settle_claim(&mut pump, (conn, ends), &carried);
+        let is_last = self.claims.fetch_sub(1, Ordering::Relaxed) == 1;
+        let said = pump.is_settled(Some(conn), is_last);
+        let socket = settled?;
+        for completion in said {
+            if self.deliver(&mut pump, completion).is_err() {
+                self.condemn();
+                return Err(Errno::PROTO);
+            }
+        }
+        Ok((socket, carried))
+    }
+
+    /// The socket of a connection that was claimed.
+    fn settle_claim(
+        self: &Arc<Self>,
+        pump: &mut Pump<C>,
+        (conn, ends): (ConnRef, [SocketAddr; 2]),
+        carried: &Carried,
+    ) -> Result<Arc<C>, Errno> {
         while let Some(known) = pump.connections.get(conn) {
             if known.share_handle() {
-                return Ok((Arc::clone(known), carried));
+                return Ok(Arc::clone(known));
             }
             // This process has had it, and closed it. What the engine has still said of that ends with
             // its release, which is here by now.
@@ -320,18 +413,24 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                 });
                 return Err(Errno::BUSY);
             };
-            if self.deliver(&mut pump, completion).is_err() {
+            if self.deliver(pump, completion).is_err() {
                 self.condemn();
                 return Err(Errno::PROTO);
             }
             pump.completions.release();
         }
-        let socket = C::claimed(&self.nudges, self, conn, [local, peer], &carried);
-        if self.admit(&mut pump, conn, Arc::clone(&socket)).is_err() {
+        let socket = C::claimed(&self.nudges, self, conn, ends, carried);
+        if self.admit(pump, conn, Arc::clone(&socket)).is_err() {
             self.condemn();
             return Err(Errno::PROTO);
         }
-        Ok((socket, carried))
+        Ok(socket)
+    }
+
+    /// Whether a ticket is being claimed, whose connection is the engine's to give and not yet here. That changes under
+    /// the pump's lock.
+    pub(crate) fn claims(&self) -> bool {
+        self.claims.load(Ordering::Relaxed) > 0
     }
 
     /// Whether this process has this connection.
