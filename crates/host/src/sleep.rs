@@ -228,8 +228,9 @@ impl Sleeper {
             }
             Some((attachment, _)) if attachment.is_unanswered() => Some(RETRY),
             Some((attachment, _)) => {
-                let bounds = [self.means.looks_in, attachment.hungers_for()];
-                bounds.into_iter().flatten().min()
+                let starving = [attachment.hungers_for(), attachment.was_refused_for()];
+                let bounds = starving.into_iter().chain([self.means.looks_in]);
+                bounds.flatten().min()
             }
         }
     }

@@ -120,4 +120,7 @@ pub(crate) trait Connection<A>: Sized + Send + Sync + 'static {
 
     /// There may be send memory, and room in the ring, again.
     fn fed(&self);
+
+    /// It was refused to read it, a while ago.
+    fn may_ask_again(&self);
 }

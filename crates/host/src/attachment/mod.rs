@@ -18,6 +18,7 @@
 //! - `hunger`: connections that found no send memory, or no room
 //! - `memory`: send memory that goes back to the machine
 //! - `park`: threads that sleep each on its own connection
+//! - `refused`: connections that could not be read for want of memory
 //! - `promise`: forks of which an engine that does not run has not heard
 
 mod ask;
@@ -35,6 +36,7 @@ mod memory;
 mod park;
 mod promise;
 mod pump;
+mod refused;
 mod submit;
 mod unread;
 
@@ -80,6 +82,7 @@ use park::Parked;
 pub(crate) use park::{Spot, Watch};
 use promise::Promises;
 use pump::Pump;
+use refused::Refused;
 use submit::Submissions;
 use unread::Unread;
 
@@ -131,6 +134,8 @@ pub(crate) struct Attachment<C> {
     files: Mutex<Files>,
     /// Sockets that found no send memory or no room in the ring.
     hunger: Hunger<C>,
+    /// Sockets that could not be read.
+    refused: Refused<C>,
     /// Sockets on which something was read of which the engine has not been told.
     unannounced: Mutex<Vec<Arc<C>>>,
     /// The list has grown long.
@@ -274,6 +279,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             deferred: AtomicBool::new(false),
             files: Mutex::default(),
             hunger: Hunger::default(),
+            refused: Refused::default(),
             unannounced: Mutex::default(),
             owes_many: AtomicBool::new(false),
             owes_ring: AtomicBool::new(false),
@@ -365,6 +371,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         locks.take(&self.spare_wakers);
         locks.take(&self.files);
         self.hunger.lock_all(locks);
+        self.refused.lock_all(locks);
         locks.take(&self.unannounced);
         self.parked.lock_all(locks);
     }

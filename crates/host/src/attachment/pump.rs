@@ -169,6 +169,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         self.announce_many();
         self.ring_owed();
         self.feed_starved();
+        self.let_refused_ask();
         if self.keeps_still() {
             // Its answer is for a child.
             self.catch_up();
@@ -264,6 +265,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             Completion::NotGranted { conn, errno } => {
                 if let Some(socket) = pump.connections.get(conn) {
                     socket.not_granted(errno_from(errno).unwrap_or(Errno::AGAIN));
+                    self.refuses(socket);
                 }
                 Ok(())
             }
@@ -466,6 +468,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
             listener.lost_engine();
         }
         self.hunger.end();
+        self.refused.end();
         lock(&self.unannounced).clear();
         self.nudges.nudge_all();
         self.wake_all_parked();

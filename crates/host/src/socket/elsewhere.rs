@@ -35,7 +35,8 @@ pub(super) struct AtOthers {
     pub(super) answers: u32,
     /// The last answer, if it was no.
     pub(super) refused: Option<Errno>,
-    /// The engine, which does not run, has not answered: until it does there is nothing to read here.
+    /// The engine, which does not run, has not answered, or has just refused: until it does, or is asked again, there
+    /// is nothing to read here.
     pub(super) is_late: bool,
     /// Who reports an error.
     pub(super) error: OfError,
@@ -57,7 +58,7 @@ impl AtOthers {
         if self.is_late { 0 } else { self.unread }
     }
 
-    /// Whether the engine has not answered who reads, and does when it runs again.
+    /// Whether the engine has not answered who reads, or has just refused it.
     pub(super) fn is_late(&self) -> bool {
         self.is_late
     }
@@ -65,9 +66,14 @@ impl AtOthers {
     /// The engine has answered.
     pub(super) fn answered(&mut self, refused: Option<Errno>) {
         self.asked = false;
-        self.is_late = false;
+        self.is_late = refused.is_some();
         self.answers = self.answers.wrapping_add(1);
         self.refused = refused;
+    }
+
+    /// It has refused a while ago.
+    pub(super) fn may_ask_again(&mut self) {
+        self.is_late &= self.asked;
     }
 }
 
@@ -82,5 +88,29 @@ impl Deref for Elsewhere {
 impl DerefMut for Elsewhere {
     fn deref_mut(&mut self) -> &mut AtOthers {
         self.0.get_or_insert_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_has_nothing_to_read_until_he_may_ask_again() {
+        let mut one = AtOthers {
+            unread: 5,
+            asked: true,
+            ..AtOthers::default()
+        };
+        one.answered(Some(Errno::AGAIN));
+        assert_eq!((one.to_be_had(), one.asked), (0, false));
+        one.may_ask_again();
+        assert_eq!(one.to_be_had(), 5);
+        one.asked = true;
+        one.is_late = true;
+        one.may_ask_again();
+        assert_eq!(one.to_be_had(), 0, "its answer is still to come");
+        one.answered(None);
+        assert_eq!(one.to_be_had(), 5);
     }
 }

@@ -184,7 +184,17 @@ impl SocketCore {
     pub(crate) fn not_granted(&self, errno: Errno) {
         let mut state = lock(&self.state);
         state.elsewhere.answered(Some(errno));
-        // Who was told that there is nothing, since the answer was late, asks again.
+        let news = self.refresh(&state);
+        drop(state);
+        if !news.is_empty() {
+            self.happened(news);
+        }
+    }
+
+    /// There may be memory for it by now.
+    pub(crate) fn may_ask_again(&self) {
+        let mut state = lock(&self.state);
+        state.elsewhere.may_ask_again();
         let news = self.refresh(&state);
         drop(state);
         if !news.is_empty() {

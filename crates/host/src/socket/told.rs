@@ -178,4 +178,9 @@ impl Connection<Attachment> for SocketCore {
     fn fed(&self) {
         Self::fed(self);
     }
+
+    #[inline]
+    fn may_ask_again(&self) {
+        Self::may_ask_again(self);
+    }
 }
