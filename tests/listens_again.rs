@@ -1,0 +1,177 @@
+//! A server that closes its listener and listens anew at the same port, as iperf3 does for each client: on the kernel,
+//! and on an engine in front of it. The kernel says what becomes of whom.
+#![forbid(unsafe_code)]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::time::Duration;
+
+use lab::outboard::{Counter, Outboard, total};
+use lab::{Process, Program, Side, World, skip_without_root};
+
+/// Nothing may hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PORT: u16 = 8080;
+
+/// The server, on the kernel or on an engine.
+struct Scene {
+    world: World,
+    tells: UnixDatagram,
+    engine: Option<(Outboard, Process)>,
+    _server: Process,
+}
+
+impl Scene {
+    fn start(on_engine: bool) -> Self {
+        let world = World::new().expect("a private network");
+        let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/listens_again/server.py");
+        let begin = |program: Program| {
+            let program = program.arg(script).arg(PORT.to_string());
+            let log = world.scratch().join("server.log");
+            let program = program.env("SCRATCH", world.scratch()).log(log);
+            program.start().expect("python starts")
+        };
+        let told = world.scratch().join("server.told");
+        let (server, engine) = if on_engine {
+            let engine = outboard.start_engine(&world, None).expect("an engine");
+            let mut server = begin(outboard.on_engine(&world, "python3"));
+            let taken = outboard.wait_until_taken(&mut server, PATIENCE, PORT, || told.exists());
+            taken.expect("it listens");
+            (server, Some((outboard, engine)))
+        } else {
+            let mut server = begin(world.program(Side::Server, "python3"));
+            let listens = || told.exists() && client(&world).is_ok();
+            server.wait_until(PATIENCE, listens).expect("it listens");
+            (server, None)
+        };
+        let tells = UnixDatagram::bind(world.scratch().join("tells")).expect("a socket");
+        tells.set_read_timeout(Some(PATIENCE)).expect("set");
+        tells.connect(told).expect("it is there");
+        let scene = Self {
+            world,
+            tells,
+            engine,
+            _server: server,
+        };
+        // Nobody waits in the first one.
+        scene.has_done("close listen");
+        scene
+    }
+
+    /// The server is to do this.
+    fn tell(&self, words: &str) {
+        self.tells.send(words.as_bytes()).expect("it is there");
+    }
+
+    /// The server has done what it was told.
+    fn hear(&self) {
+        let mut answer = [0; 64];
+        let length = self.tells.recv(&mut answer).expect("it answers");
+        assert_eq!(str::from_utf8(&answer[..length]), Ok("done"));
+    }
+
+    fn has_done(&self, words: &str) {
+        self.tell(words);
+        self.hear();
+    }
+
+    fn client(&self) -> std::io::Result<TcpStream> {
+        client(&self.world)
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let (outboard, _) = self.engine.as_ref().expect("it has one");
+        outboard.stats().expect("it runs")
+    }
+}
+
+/// A client that connects.
+fn client(world: &World) -> std::io::Result<TcpStream> {
+    let address: SocketAddr = (Side::Server.ipv4(), PORT).into();
+    let connected = world.on(Side::Client, || {
+        Ok(TcpStream::connect_timeout(&address, PATIENCE))
+    });
+    let stream = connected.expect("its network")?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// What a client hears back of what it says.
+fn ask(stream: &mut TcpStream, words: &str) -> std::io::Result<String> {
+    stream.write_all(words.as_bytes())?;
+    let mut answer = vec![0; words.len()];
+    stream.read_exact(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Whoever waits in a listener that is closed is reset, who comes after that is refused, and who comes when it listens
+/// again is served.
+#[test]
+fn who_waits_in_a_listener_that_is_closed_is_reset() {
+    if skip_without_root("who_waits_in_a_listener_that_is_closed_is_reset") {
+        return;
+    }
+    for on_engine in [false, true] {
+        let scene = Scene::start(on_engine);
+        for _ in 0..10 {
+            let mut waits = scene.client().expect("it listens");
+            scene.has_done("close");
+            let reset = ask(&mut waits, "waits").expect_err("nobody has accepted it");
+            assert_eq!(reset.kind(), ErrorKind::ConnectionReset, "{on_engine}");
+            let refused = scene.client().expect_err("nobody listens");
+            assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{on_engine}");
+            scene.has_done("listen");
+            let mut served = scene.client().expect("it listens");
+            scene.tell("serve");
+            assert_eq!(ask(&mut served, "hello").unwrap(), "hello", "{on_engine}");
+            scene.hear();
+        }
+        if on_engine {
+            let accepted = total(&scene.counters(), "tcp_passive_opens");
+            assert!(accepted >= 20.0, "{accepted}");
+        }
+    }
+}
+
+/// Clients of a series, and a moment between two of them.
+const SERIES: usize = 200;
+const MOMENT: Duration = Duration::from_millis(3);
+
+/// Of a series of clients, one after another, how many are not served.
+fn lost(scene: &Scene) -> usize {
+    scene.tell("series");
+    let mut lost = 0;
+    for _ in 0..SERIES {
+        let served = scene.client().and_then(|mut it| ask(&mut it, "hello"));
+        match served {
+            Ok(answer) => assert_eq!(answer, "hello"),
+            Err(error) => {
+                let how = error.kind();
+                let closed = [ErrorKind::ConnectionReset, ErrorKind::ConnectionRefused];
+                assert!(closed.contains(&how), "{error}");
+                lost += 1;
+            }
+        }
+        std::thread::sleep(MOMENT);
+    }
+    let ended = (0..1000).any(|_| {
+        std::thread::sleep(MOMENT);
+        scene.client().and_then(|mut it| ask(&mut it, "end")).is_ok()
+    });
+    assert!(ended, "nobody serves any more");
+    scene.hear();
+    lost
+}
+
+/// How many are not served where one client comes a moment after another, as iperf3's do.
+#[test]
+fn one_client_after_another_is_counted() {
+    if skip_without_root("one_client_after_another_is_counted") {
+        return;
+    }
+    let [kernel, engine] = [false, true].map(|on_engine| lost(&Scene::start(on_engine)));
+    println!("of {SERIES} clients {kernel} are lost on the kernel, {engine} on the engine");
+}
