@@ -2,6 +2,8 @@
 //! and on an engine in front of it. The kernel says what becomes of whom.
 #![forbid(unsafe_code)]
 
+mod on_drop;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
@@ -10,6 +12,8 @@ use std::time::Duration;
 
 use lab::outboard::{Counter, Outboard, total};
 use lab::{Process, Program, Side, World, skip_without_root};
+use on_drop::OnDrop;
+use rustix::process::Signal;
 
 /// Nothing may hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -107,6 +111,12 @@ fn ask(stream: &mut TcpStream, words: &str) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
+/// Clients that the steering left to the kernel for this reason.
+fn left(counters: &[Counter], reason: &str) -> f64 {
+    let of = |counter: &&Counter| counter.labels == [reason];
+    counters.iter().find(of).map_or(0.0, |it| it.value)
+}
+
 /// Whoever waits in a listener that is closed is reset, who comes after that is refused, and who comes when it listens
 /// again is served.
 #[test]
@@ -136,6 +146,33 @@ fn who_waits_in_a_listener_that_is_closed_is_reset() {
     }
 }
 
+/// A new listener's clients are the kernel's for as long as the engine has not heard of it, and nobody's who listened
+/// there before: here the engine hears nothing at all.
+#[test]
+fn who_comes_before_the_engine_has_heard_of_a_listener_is_served() {
+    if skip_without_root("who_comes_before_the_engine_has_heard_of_a_listener_is_served") {
+        return;
+    }
+    let scene = Scene::start(true);
+    let (_, engine) = scene.engine.as_ref().expect("it has one");
+    let _end = OnDrop(|| {
+        let _ = engine.signal(Signal::CONT);
+    });
+    let before = scene.counters();
+    engine.signal(Signal::STOP).expect("it runs");
+    scene.has_done("close listen");
+    let mut served = scene.client().expect("it listens");
+    scene.tell("serve");
+    assert_eq!(ask(&mut served, "hello").unwrap(), "hello");
+    scene.hear();
+    engine.signal(Signal::CONT).expect("it is there");
+    let after = scene.counters();
+    let more = |reason| left(&after, reason) - left(&before, reason);
+    assert_eq!(more("kernel_new_connection"), 1.0, "{after:?}");
+    // Not because it waited for an engine that did not run.
+    assert_eq!(more("kernel_engine_stale"), 0.0, "{after:?}");
+}
+
 /// Clients of a series, and a moment between two of them.
 const SERIES: usize = 200;
 const MOMENT: Duration = Duration::from_millis(3);
@@ -150,7 +187,11 @@ fn lost(scene: &Scene) -> usize {
             Ok(answer) => assert_eq!(answer, "hello"),
             Err(error) => {
                 let how = error.kind();
-                let closed = [ErrorKind::ConnectionReset, ErrorKind::ConnectionRefused];
+                let closed = [
+                    ErrorKind::ConnectionReset,
+                    ErrorKind::ConnectionRefused,
+                    ErrorKind::BrokenPipe,
+                ];
                 assert!(closed.contains(&how), "{error}");
                 lost += 1;
             }
@@ -159,7 +200,10 @@ fn lost(scene: &Scene) -> usize {
     }
     let ended = (0..1000).any(|_| {
         std::thread::sleep(MOMENT);
-        scene.client().and_then(|mut it| ask(&mut it, "end")).is_ok()
+        scene
+            .client()
+            .and_then(|mut it| ask(&mut it, "end"))
+            .is_ok()
     });
     assert!(ended, "nobody serves any more");
     scene.hear();

@@ -10,9 +10,10 @@
  *
  * An endpoint can be mixed: connections that the kernel already has there stay the kernel's. It can be
  * shared: new connections are divided, too (steering_shared.h). That of a listener takes new connections only
- * while the kernel has a socket that listens there, which its program closes with it. When the engine leaves an
- * endpoint it is closing: new connections are the kernel's. While the engine does not come back for what it was given,
- * an endpoint becomes mixed, and new connections are the kernel's.
+ * while the kernel would give them to a socket that was shown to the engine: one that is closed, or whose port is
+ * another program's by now, gets nothing more, whoever has heard of that. When the engine leaves an endpoint it is
+ * closing: new connections are the kernel's. So they are while the engine does not come back for what it was given.
+ * An endpoint of which the kernel was left a new connection is mixed from then on.
  *
  * Every frame is counted once, by the reason for what became of it.
  */
@@ -81,7 +82,7 @@ enum action {
 #define FLAG_CLOSING 2
 /* New connections are divided by the share. */
 #define FLAG_SHARED 4
-/* New connections are the kernel's while it has no socket that listens there. */
+/* New connections are the kernel's where none of the sockets listens that were shown. */
 #define FLAG_LISTENER 8
 
 /* A local endpoint. IPv4 addresses are in the last four bytes, after ::ffff (RFC 4291, 2.5.5.2). */
@@ -103,6 +104,8 @@ struct treatment {
 	__u32 share;
 	/* Another one whenever it begins to be shared. */
 	__u32 epoch;
+	/* Where it is noted that the kernel was left one. */
+	__u32 number;
 };
 
 struct {
@@ -189,6 +192,37 @@ struct {
 	__type(value, struct wait);
 } waits SEC(".maps");
 
+/* When the kernel was last left a new connection at an endpoint that is not shared, in nanoseconds; 0 if it has
+ * none of those any more. It stands by itself, so that whoever says anew how an endpoint is treated does not say
+ * that, too. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_ENDPOINTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} left SEC(".maps");
+
+/* The cookies (SO_COOKIE) of the listening sockets that were shown to the engine. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_ENDPOINTS);
+	__type(key, __u64);
+	__type(value, __u8);
+} shown SEC(".maps");
+
+/* Whether cookies can be compared: 0 where the kernel does not say (by BTF) where it has them. Then every
+ * socket that listens is one that was shown. */
+const volatile __u8 compares_cookies = 1;
+
+/* Of the kernel's, as far as it is read here; where that lies is found when this is loaded. */
+struct sock_common {
+	struct {
+		__s64 counter;
+	} skc_cookie;
+} __attribute__((preserve_access_index));
+
 #include "steering_read.h"
 
 static __always_inline void add(__u32 reason, __u64 n)
@@ -256,9 +290,29 @@ static __always_inline int is_stale(__u32 queue)
 	return since > WAITS_NOBODY && (__s64)(bpf_ktime_get_ns() - since) > STALE_NS;
 }
 
-/* The state of the socket to which the kernel would give a segment with this 4-tuple; 0 if there is none. */
+/* Of a socket that listens and was not shown to the engine. No state of the kernel's has this number. */
+#define STATE_NOT_SHOWN 255
+
+/* Whether a listening socket of the kernel's was shown to the engine. One that nobody has asked for its cookie has
+ * none, 0. */
+static __always_inline int is_shown(struct bpf_sock *sock)
+{
+	struct sock_common *common;
+	__u64 cookie;
+
+	if (!compares_cookies)
+		return 1;
+	common = (void *)bpf_skc_to_tcp_sock(sock);
+	if (!common)
+		return 0;
+	cookie = common->skc_cookie.counter;
+	return !!bpf_map_lookup_elem(&shown, &cookie);
+}
+
+/* The state of the socket to which the kernel would give a segment with this 4-tuple; 0 if there is none. For a
+ * SYN, STATE_NOT_SHOWN is told from BPF_TCP_LISTEN. */
 static __always_inline int kernel_state(struct xdp_md *context, struct bpf_sock_tuple *tuple,
-					__u32 size)
+					__u32 size, int opens)
 {
 	struct bpf_sock *sock;
 	int state;
@@ -267,18 +321,46 @@ static __always_inline int kernel_state(struct xdp_md *context, struct bpf_sock_
 	if (!sock)
 		return 0;
 	state = sock->state;
+	if (opens && state == BPF_TCP_LISTEN && !is_shown(sock))
+		state = STATE_NOT_SHOWN;
 	bpf_sk_release(sock);
 	return state;
 }
 
-/* Whether the kernel has a connection with this 4-tuple: established, closing, half open or in
- * TIME-WAIT. Its listening socket is not one. */
+/* Whether this is the state of a connection: established, closing, half open or in TIME-WAIT. */
+static __always_inline int is_connection(int state)
+{
+	return state && state != BPF_TCP_LISTEN && state != STATE_NOT_SHOWN;
+}
+
+/* Whether the kernel has a connection with this 4-tuple. */
 static __always_inline int kernel_has(struct xdp_md *context, struct bpf_sock_tuple *tuple,
 				      __u32 size)
 {
-	int state = kernel_state(context, tuple, size);
+	return is_connection(kernel_state(context, tuple, size, 0));
+}
 
-	return state && state != BPF_TCP_LISTEN;
+/* Whether the kernel may have connections at an endpoint that is not shared. */
+static __always_inline int is_mixed(const struct treatment *treatment)
+{
+	__u32 number = treatment->number;
+	volatile __u64 *when;
+
+	if (treatment->flags & FLAG_MIXED)
+		return 1;
+	when = bpf_map_lookup_elem(&left, &number);
+	return when && *when;
+}
+
+/* Leaves a new connection at an endpoint that is not shared to the kernel. What follows on it is the kernel's, too. */
+static __always_inline int leave_new(const struct treatment *treatment, __u32 reason)
+{
+	__u32 number = treatment->number;
+	volatile __u64 *when = bpf_map_lookup_elem(&left, &number);
+
+	if (when)
+		*when = bpf_ktime_get_ns();
+	return to_kernel(reason);
 }
 
 #include "steering_shared.h"
@@ -344,7 +426,7 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	struct segment segment = {};
 	union flow_key key = {};
 	__u32 tuple_size;
-	int type, failed, verdict, state;
+	int type, failed, verdict, state, mixed, asks;
 	__u64 generation;
 
 	/* Before the endpoint is looked up: if it goes meanwhile, what is found is not valid. */
@@ -395,26 +477,22 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 		if (verdict >= 0)
 			return verdict;
 	} else if (segment.opens && treatment->action == ACTION_ENGINE && is_stale(context->rx_queue_index)) {
-		/* What follows on this connection is the kernel's, too. */
-		treatment->flags |= FLAG_MIXED;
-		return to_kernel(REASON_STALE);
-	}
-
-	/* Of shared ones it was asked above. */
-	if (treatment->flags & FLAG_MIXED ||
-	    (segment.opens && (treatment->flags & (FLAG_LISTENER | FLAG_SHARED)) == FLAG_LISTENER)) {
-		set_ports(&tuple, type, &segment);
-		state = kernel_state(context, &tuple, tuple_size);
-		if (!state && segment.opens && treatment->flags & FLAG_LISTENER) {
-			/* One may listen by the time the kernel looks: what follows is its own, too. */
-			treatment->flags |= FLAG_MIXED;
-			return to_kernel(REASON_CLOSING);
+		return leave_new(treatment, REASON_STALE);
+	} else {
+		mixed = is_mixed(treatment);
+		asks = segment.opens && treatment->flags & FLAG_LISTENER;
+		if (mixed || asks) {
+			set_ports(&tuple, type, &segment);
+			state = kernel_state(context, &tuple, tuple_size, asks);
+			/* Where nobody listens, somebody may by the time the kernel looks. */
+			if (asks && (!state || state == STATE_NOT_SHOWN))
+				return leave_new(treatment, REASON_CLOSING);
+			if (mixed && is_connection(state))
+				return to_kernel(REASON_KERNEL_CONNECTION);
+			if (mixed && state == BPF_TCP_LISTEN &&
+			    answers_cookie(context, &tuple, tuple_size, type, &segment))
+				return to_kernel(REASON_KERNEL_CONNECTION);
 		}
-		if (treatment->flags & FLAG_MIXED && state && state != BPF_TCP_LISTEN)
-			return to_kernel(REASON_KERNEL_CONNECTION);
-		if (treatment->flags & FLAG_MIXED && state == BPF_TCP_LISTEN &&
-		    answers_cookie(context, &tuple, tuple_size, type, &segment))
-			return to_kernel(REASON_KERNEL_CONNECTION);
 	}
 
 	/* Nobody here puts fragments together, and the kernel, which does not know the connection,
@@ -444,10 +522,9 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	 * the engine's, which is about to serve the queue if it is new. The kernel would end the
 	 * connection; who hears nothing sends again. */
 	if (segment.opens) {
-		if (treatment->flags & FLAG_SHARED)
-			remember(&key, treatment, OWNER_KERNEL, PHASE_OPENING);
-		else
-			treatment->flags |= FLAG_MIXED;
+		if (!(treatment->flags & FLAG_SHARED))
+			return leave_new(treatment, REASON_NO_RECEIVER);
+		remember(&key, treatment, OWNER_KERNEL, PHASE_OPENING);
 		return to_kernel(REASON_NO_RECEIVER);
 	}
 	set_ports(&tuple, type, &segment);

@@ -169,10 +169,10 @@ static __always_inline int whose_syn(struct xdp_md *context, const struct treatm
 
 	/* What is in TIME-WAIT is over: who opens the same pair of ports again is new. A server that closes
 	 * first would keep all of a busy client's ports in the kernel. */
-	state = kernel_state(context, tuple, tuple_size);
-	if (state && state != BPF_TCP_LISTEN && state != BPF_TCP_TIME_WAIT)
+	state = kernel_state(context, tuple, tuple_size, 1);
+	if (is_connection(state) && state != BPF_TCP_TIME_WAIT)
 		return OWNER_KERNEL;
-	if (!state && treatment->flags & FLAG_LISTENER)
+	if (treatment->flags & FLAG_LISTENER && (!state || state == STATE_NOT_SHOWN))
 		return OWNER_KERNEL;
 	return by_share(key, treatment->share);
 }

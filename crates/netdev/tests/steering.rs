@@ -10,9 +10,7 @@ use bench::{Bench, OURS, PEER, PORT, unbound_socket, v4};
 use common::{ACK, Frame, SYN};
 use lab::{Side, World};
 use netdev::interface::Interface;
-use netdev::steering::{
-    Endpoint, MAX_QUEUES, Reason, SHARE_ALL, STALE, Share, SteeringError, Verdict,
-};
+use netdev::steering::{Endpoint, MAX_QUEUES, Reason, STALE, Share, SteeringError, Verdict};
 
 const PEER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 const OURS6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
@@ -411,6 +409,7 @@ fn mixed_port(address: IpAddr) {
         .steering
         .add_port(endpoint, Share::Mixed)
         .expect("add_port");
+    bench.show(&listener);
 
     // A connection to ourselves: what matters is that the kernel has it.
     let client = TcpStream::connect(server).expect("connect");
@@ -456,65 +455,6 @@ fn mixed_port(address: IpAddr) {
     expect(&bench, "not mixed", segment(peer, ACK), engines);
 }
 
-/// A listener ends for new clients in the moment in which its program closes the kernel's socket, whoever has heard
-/// of that, and the kernel says so to them. What it has accepted goes on.
-#[test]
-fn new_connections_come_while_a_socket_of_the_kernels_listens() {
-    if lab::skip_without_root("new_connections_come_while_a_socket_of_the_kernels_listens") {
-        return;
-    }
-    let world = World::new().expect("a private network");
-    std::thread::scope(|scope| {
-        let test = scope.spawn(|| {
-            world.enter(Side::Server).expect("enter");
-            let slot = 0;
-            for share in [
-                Share::Listener,
-                Share::Mixed,
-                Share::Shared {
-                    share: SHARE_ALL,
-                    slot,
-                },
-            ] {
-                for on in ["0.0.0.0:0", "[::]:0"] {
-                    listened_port(share, TcpListener::bind(on).expect("listen"));
-                }
-            }
-        });
-        if let Err(panic) = test.join() {
-            std::panic::resume_unwind(panic);
-        }
-    });
-}
-
-fn listened_port(share: Share, listener: TcpListener) {
-    let mut bench = bench();
-    let address = IpAddr::V4(Side::Server.ipv4());
-    let port = listener.local_addr().expect("address").port();
-    let endpoint = Endpoint::new(address, port);
-    bench.steering.add_port(endpoint, share).expect("add_port");
-    let segment = |client, flags| {
-        Frame::new(Side::Client.ipv4(), address, port).with(|frame| {
-            frame.src_port = client;
-            frame.tcp_flags = flags;
-        })
-    };
-    let what = format!("{share:?}, {listener:?}");
-    let engines = (Verdict::Redirect, Reason::Engine);
-    let refused = match share {
-        Share::Shared { .. } => Reason::Shared,
-        _ => Reason::Closing,
-    };
-    assert_eq!(bench.run(&segment(1, SYN).build()), engines, "{what}");
-    drop(listener);
-    let new = bench.run(&segment(2, SYN).build());
-    assert_eq!(new, (Verdict::Kernel, refused), "{what}");
-    assert_eq!(bench.run(&segment(1, ACK).build()), engines, "{what}");
-    // Another one listens, of which the engine need not know yet.
-    let _next = TcpListener::bind(("0.0.0.0", port)).expect("free");
-    assert_eq!(bench.run(&segment(3, SYN).build()), engines, "{what}");
-}
-
 /// Half open: a SYN of a peer that never answers.
 #[test]
 fn a_mixed_port_leaves_the_kernel_its_half_open_connections() {
@@ -540,6 +480,7 @@ fn half_open(world: &World) {
         .steering
         .add_port(Endpoint::new(address, port), Share::Mixed)
         .expect("add_port");
+    bench.show(&listener);
 
     // An address of the client's network that nobody answers for.
     let nobody = Ipv4Addr::new(10, 77, 0, 99);

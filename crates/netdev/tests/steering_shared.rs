@@ -298,6 +298,7 @@ fn connections_of_the_kernel(address: IpAddr) {
     const ROOM: u32 = 1024;
     let mut bench = Bench::remembering(ROOM);
     let listener = TcpListener::bind((address, 0)).expect("listen");
+    bench.show(&listener);
     let server = listener.local_addr().expect("address");
     let endpoint = Endpoint::new(address, server.port());
     let all = shared(SHARE_ALL);

@@ -115,6 +115,8 @@ pub struct Listener {
     pub mixed_since: u64,
     /// A question about its port is not answered yet.
     pub asked: bool,
+    /// When that was asked, as the [network](crate::network::Network::now) says.
+    pub asked_at: u64,
     /// The cookies of the kernel's sockets that were shown for it and, as far as is known, listen: while
     /// none does, its port is nobody's here.
     pub proofs: Vec<u64>,
@@ -150,6 +152,7 @@ impl Listener {
             shared: None,
             mixed_since: 0,
             asked: false,
+            asked_at: 0,
             proofs: Vec::new(),
             owner: uid,
             lacks_memory: false,

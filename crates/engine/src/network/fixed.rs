@@ -1,6 +1,6 @@
 //! A network that is as it is stated: for tests over the simulated device.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +28,8 @@ pub struct FixedNetwork {
     pub peer: MacAddr,
     /// The ports that are steered, as the engine asked.
     pub steered: Vec<(IpAddr, u16, Steered)>,
+    /// The cookies of the listening sockets that are shown.
+    pub shown: BTreeSet<u64>,
     /// The ports that connections may use.
     pub ports: Vec<u16>,
     /// Behind whom everybody is.
@@ -58,6 +60,8 @@ struct Told {
     news: Vec<NetworkChange>,
     /// Whom it was asked to look at again.
     probed: Vec<IpAddr>,
+    /// The kernel was left a new connection since it was asked what it has.
+    left_some: bool,
 }
 
 impl FixedNetwork {
@@ -68,6 +72,7 @@ impl FixedNetwork {
             addresses: vec![address],
             peer,
             steered: Vec::new(),
+            shown: BTreeSet::new(),
             ports: Vec::new(),
             gateway: None,
             narrow: Vec::new(),
@@ -101,6 +106,12 @@ impl FixedNetwork {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.neighbours.insert(neighbour, knowledge);
         told.news.push(NetworkChange::Neighbour(on_link, knowledge));
+    }
+
+    /// The kernel is left a new connection after it was asked what it has, and before somebody hears the answer.
+    pub fn leave_some(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.left_some = true;
     }
 
     /// Whom it was asked to look at again, in that order.
@@ -199,6 +210,24 @@ impl Network for FixedNetwork {
         self.unsteer(address, port);
         self.steered.push((address, port, how));
         Ok(())
+    }
+
+    fn show_socket(&mut self, cookie: u64) -> std::io::Result<()> {
+        self.shown.insert(cookie);
+        Ok(())
+    }
+
+    fn hide_socket(&mut self, cookie: u64) {
+        self.shown.remove(&cookie);
+    }
+
+    fn only_ours(&mut self, address: IpAddr, port: u16, _: u64) -> std::io::Result<bool> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut told.left_some) {
+            return Ok(false);
+        }
+        drop(told);
+        self.steer(address, port, Steered::Engine).map(|()| true)
     }
 
     fn unsteer(&mut self, address: IpAddr, port: u16) {

@@ -43,8 +43,8 @@ pub struct Shared {
 pub enum Steered {
     /// All to the engine: the port is leased.
     Leased,
-    /// All to the engine. This and the next two are a listener's: new connections come while the kernel's socket
-    /// listens, too.
+    /// All to the engine. This and the next two are a listener's: new connections come where the kernel would give them
+    /// to a socket that was [shown](Network::show_socket).
     Engine,
     /// Connections that the kernel has stay the kernel's; everything else goes to the engine.
     Mixed,
@@ -183,6 +183,25 @@ pub trait Network {
 
     /// Leaves a port of an own address to the kernel.
     fn unsteer(&mut self, address: IpAddr, port: u16);
+
+    /// What is new at the ports of listeners comes to the engine where the kernel would give it to the socket with
+    /// this cookie.
+    fn show_socket(&mut self, cookie: u64) -> std::io::Result<()>;
+
+    /// Not any more.
+    fn hide_socket(&mut self, cookie: u64);
+
+    /// What time it is for [`only_ours`](Self::only_ours), in nanoseconds.
+    fn now(&self) -> u64 {
+        0
+    }
+
+    /// Sends a mixed port of an own address to the engine: the kernel had no connections there when it was asked,
+    /// which was at `as_of` or later. False if it may have got some since: then the port stays mixed.
+    fn only_ours(&mut self, address: IpAddr, port: u16, as_of: u64) -> std::io::Result<bool> {
+        let _ = as_of;
+        self.steer(address, port, Steered::Engine).map(|()| true)
+    }
 
     /// Has the steering call a program of the responder, if one comes along, and gives it these
     /// endpoints of the interface with this index, too.

@@ -40,6 +40,15 @@ pub trait Steer {
     ) -> std::io::Result<()>;
     /// Leaves it to the kernel.
     fn unsteer(&mut self, address: IpAddr, port: u16) -> std::io::Result<()>;
+    /// New connections that the kernel would give to the socket with this cookie are a listener's.
+    fn show_socket(&mut self, cookie: u64) -> std::io::Result<()>;
+    /// Not any more.
+    fn hide_socket(&mut self, cookie: u64) -> std::io::Result<()>;
+    /// What time it is, in nanoseconds.
+    fn now(&self) -> u64;
+    /// The kernel has no connections there of what was left to it until `as_of`; false if it was left some since, or
+    /// a moment before.
+    fn forget_left(&mut self, address: IpAddr, port: u16, as_of: u64) -> bool;
     /// Calls a program of the responder, if one comes along, and gives it these endpoints of an interface.
     fn respond(
         &mut self,
@@ -409,6 +418,27 @@ impl<S: Steer> Network for KernelNetwork<S> {
     fn steer(&mut self, address: IpAddr, port: u16, how: Steered) -> std::io::Result<()> {
         self.steering
             .steer(address, port, how, self.only_on(address))
+    }
+
+    fn show_socket(&mut self, cookie: u64) -> std::io::Result<()> {
+        self.steering.show_socket(cookie)
+    }
+
+    fn hide_socket(&mut self, cookie: u64) {
+        if let Err(error) = self.steering.hide_socket(cookie) {
+            tracing::warn!(cookie, %error, "a socket stays known to the steering");
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.steering.now()
+    }
+
+    fn only_ours(&mut self, address: IpAddr, port: u16, as_of: u64) -> std::io::Result<bool> {
+        if !self.steering.forget_left(address, port, as_of) {
+            return Ok(false);
+        }
+        self.steer(address, port, Steered::Engine).map(|()| true)
     }
 
     fn respond(

@@ -28,6 +28,8 @@ struct Table {
     responders: Vec<(NicId, Endpoint)>,
     /// What each worker wants of an endpoint.
     wants: HashMap<Endpoint, Vec<(WorkerId, Steered)>>,
+    /// The workers that have a listener for a socket, by its cookie, one bit each.
+    sockets: HashMap<u64, u64>,
 }
 
 /// How often a worker has not come in time. Read in each turn of all, and hardly ever written: it has a cache line of
@@ -56,6 +58,7 @@ impl SteeringTable {
             steerings,
             responders: Vec::new(),
             wants: HashMap::new(),
+            sockets: HashMap::new(),
         }));
         let absences = Arc::new(Absences::default());
         let of_worker = |index: usize| {
@@ -150,6 +153,19 @@ impl Table {
         done.map_err(io::Error::other)
     }
 
+    /// Does something about a socket with the tables of all interfaces: the first error.
+    fn each_socket(
+        &mut self,
+        what: impl FnMut(&mut Steering) -> Result<(), SteeringError>,
+    ) -> io::Result<()> {
+        let mut first = Ok(());
+        // With each, whatever becomes of one.
+        for done in self.steerings.iter_mut().map(what) {
+            first = first.and(done);
+        }
+        first.map_err(io::Error::other)
+    }
+
     fn is_a_responders(&self, endpoint: Endpoint) -> bool {
         self.responders.iter().any(|(_, its)| *its == endpoint)
     }
@@ -219,6 +235,49 @@ impl Steer for SteeringTable {
             wants.retain(|(by, _)| *by != worker);
         }
         table.apply(endpoint, On::Known)
+    }
+
+    fn show_socket(&mut self, cookie: u64) -> io::Result<()> {
+        let worker = self.worker.bit();
+        let mut table = self.table();
+        if !table.sockets.contains_key(&cookie) {
+            let shown = table.each_socket(|steering| steering.show_socket(cookie));
+            if shown.is_err() {
+                let _ = table.each_socket(|steering| steering.hide_socket(cookie));
+                return shown;
+            }
+        }
+        *table.sockets.entry(cookie).or_default() |= worker;
+        Ok(())
+    }
+
+    fn hide_socket(&mut self, cookie: u64) -> io::Result<()> {
+        let worker = self.worker.bit();
+        let mut table = self.table();
+        let Some(workers) = table.sockets.get_mut(&cookie) else {
+            return Ok(());
+        };
+        *workers &= !worker;
+        if *workers != 0 {
+            return Ok(());
+        }
+        table.sockets.remove(&cookie);
+        table.each_socket(|steering| steering.hide_socket(cookie))
+    }
+
+    fn now(&self) -> u64 {
+        netdev::steering::now_ns()
+    }
+
+    fn forget_left(&mut self, address: IpAddr, port: u16, as_of: u64) -> bool {
+        let endpoint = Endpoint::new(address, port);
+        let table = self.table();
+        let mut forgotten = true;
+        // By each, whatever one has been left.
+        for steering in &table.steerings {
+            forgotten &= steering.forget_left(endpoint, as_of);
+        }
+        forgotten
     }
 
     fn respond(
@@ -338,5 +397,20 @@ mod tests {
         assert_eq!(of(&[Engine, Leased]), Some(Engine));
         assert_eq!(of(&[Engine, Mixed]), Some(Mixed));
         assert_eq!(of(&[Mixed, shared]), Some(shared));
+    }
+
+    #[test]
+    fn a_socket_is_known_for_as_long_as_a_worker_has_it() {
+        let mut workers = SteeringTable::of(Vec::new(), 2);
+        let known = |workers: &[SteeringTable]| workers[0].table().sockets.len();
+        for worker in &mut workers {
+            worker.show_socket(7).unwrap();
+            worker.show_socket(7).unwrap();
+        }
+        assert_eq!(known(&workers), 1);
+        for (worker, left) in [(0, 1), (0, 1), (1, 0), (1, 0)] {
+            workers[worker].hide_socket(7).unwrap();
+            assert_eq!(known(&workers), left);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What the kernel has on a port of the engine's: connections, and the sockets that were shown for it.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -55,6 +56,64 @@ fn a_port_is_mixed_for_as_long_as_the_kernel_has_connections_there() {
     set_connections(&world, port, 0);
     world.attend();
     assert_eq!(how(&world), Steered::Engine);
+}
+
+/// The question was asked, and answered, before the kernel was left a new connection there.
+#[test]
+fn a_port_stays_mixed_where_the_kernel_was_left_something_meanwhile() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let kernel = TcpListener::bind("0.0.0.0:0").expect("a port");
+    let port = kernel.local_addr().expect("bound").port();
+    set_connections(&world, port, 1);
+    world.show(&mut host, &kernel);
+    set_connections(&world, port, 0);
+    world.worker.network().leave_some();
+    world.desk.attend();
+    world.worker.attend(world.now);
+    assert_eq!(how(&world), Steered::Mixed);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine, "it was asked again");
+}
+
+/// What is new for others at the port is the kernel's.
+#[test]
+fn the_steering_knows_the_sockets_that_listeners_have() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let known = |world: &World| world.worker.network().shown.clone();
+    let (port, name) = world.listen(&mut host);
+    let (_, other) = world.listen(&mut host);
+    let both = cookies(&host);
+    let first = BTreeSet::from([both[0]]);
+    assert_eq!(known(&world), both.into_iter().collect());
+    let unlisten = |listener| Request::Unlisten { listener };
+    world.request(&mut host, &unlisten(other), Fds::new());
+    assert_eq!(known(&world), first, "its program left the engine");
+    // A second one shares the first one's port, and goes on when that is closed.
+    let reused = host.kernel[0].try_clone().expect("descriptors");
+    let mut sibling = world.attach(None);
+    world.show(&mut sibling, &reused);
+    world.request(&mut host, &unlisten(name), Fds::new());
+    assert_eq!(known(&world), first, "another process has it");
+    tell(&world, &[1]);
+    world.attend();
+    assert!(known(&world).is_empty(), "nobody has it");
+    // One that is not taken leaves nothing.
+    host.kernel.clear();
+    drop(reused);
+    let taken = TcpListener::bind(("0.0.0.0", port)).expect("free");
+    let copy = taken.try_clone().expect("descriptors");
+    let request = Request::Listen {
+        addr: SocketAddr::from(([192, 0, 2, 7], port)),
+        v6only: false,
+        backlog: 1,
+        pinned: false,
+    };
+    let shown = [copy.into()].into_iter().collect();
+    let (reply, _) = world.request(&mut host, &request, shown);
+    assert!(matches!(reply, Reply::Error { .. }), "{reply:?}");
+    assert!(known(&world).is_empty());
 }
 
 #[test]

@@ -45,10 +45,7 @@ impl Scene {
         };
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = scene.queue.listen(any, 128, 0).unwrap();
-        scene
-            .queue
-            .set(listener, Setting::NoDelay(true))
-            .unwrap();
+        scene.queue.set(listener, Setting::NoDelay(true)).unwrap();
         let at = scene.queue.local(listener).unwrap();
         for number in 0..connections {
             let client = TcpStream::connect(at).unwrap();

@@ -116,8 +116,10 @@ pub enum Action {
 pub enum Share {
     /// Every segment.
     All,
-    /// Every segment, for a listener: new connections are the kernel's while no socket of its listens there, so
-    /// that a listener ends for them in the moment in which its program closes it.
+    /// Every segment, for a listener: new connections are the kernel's unless it would give them to a socket that
+    /// was [shown](super::Steering::show_socket). So a listener ends for them in the moment in which its program
+    /// closes it. Once the kernel was left one, it is as [`Mixed`](Self::Mixed) until [that is
+    /// over](super::Steering::forget_left).
     Listener,
     /// As [`Listener`](Self::Listener), but for the segments of connections that the kernel has there:
     /// established, half open, closing or in TIME-WAIT. (Not those that the kernel would only recognise by a SYN
@@ -146,11 +148,12 @@ pub(super) struct Treatment {
     slot: u16,
     share: u32,
     epoch: u32,
+    number: u32,
 }
 
-// SAFETY: integers only, 12 bytes without padding.
+// SAFETY: integers only, 16 bytes without padding.
 unsafe impl aya::Pod for Treatment {}
-const _: () = assert!(size_of::<Treatment>() == 12);
+const _: () = assert!(size_of::<Treatment>() == 16);
 
 impl Treatment {
     const MIXED: u8 = 1;
@@ -173,7 +176,13 @@ impl Treatment {
             slot,
             share,
             epoch,
+            number: 0,
         }
+    }
+
+    /// The program notes under this number what it leaves to the kernel.
+    pub(super) const fn noted_at(self, number: u32) -> Self {
+        Self { number, ..self }
     }
 }
 
@@ -290,8 +299,8 @@ reasons! {
     NotSteered = "kernel_not_steered",
     /// To the kernel: it has a connection with this 4-tuple, on a mixed endpoint.
     KernelConnection = "kernel_connection",
-    /// To the kernel: a new connection, on a closing endpoint, or on that of a listener where no socket of the
-    /// kernel's listens.
+    /// To the kernel: a new connection, on a closing endpoint, or on that of a listener of which no socket listens
+    /// there (any more).
     Closing = "kernel_new_connection",
     /// To the kernel: a new connection, on a queue that has no socket.
     NoReceiver = "kernel_no_receiver",

@@ -13,33 +13,37 @@ mod attach;
 mod error;
 mod hint;
 mod layout;
+mod listeners;
 mod owner;
 mod placement;
 mod responders;
 mod shared;
 mod watch;
+mod words;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd};
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
-use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
 pub use error::SteeringError;
 pub use layout::{
     Action, Counts, Endpoint, MAX_ENDPOINTS, MAX_FLOWS, MAX_QUEUES, MAX_SLOTS, Reason, SHARE_ALL,
     Share, Verdict,
 };
+pub use listeners::MAX_SHOWN;
 pub use owner::ProgramOwner;
 pub use placement::Placement;
 pub use shared::{Load, Loads};
 pub use watch::{MAX_WORKERS, STALE, Watch};
+pub use words::now_ns;
 
 use crate::interface::{Interface, XdpMode};
 use hint::Hint;
 use layout::{EndpointKey, Treatment};
+use listeners::{Left, Shown};
 
 pub(crate) use attach::{Link, attach as attach_program, set_program};
 pub(crate) use error::{chain, load as load_error};
@@ -56,8 +60,11 @@ pub struct Steering {
     /// Holds the program; its maps were taken out.
     object: Ebpf,
     endpoints: HashMap<MapData, EndpointKey, Treatment>,
-    /// What is in `endpoints`, so that a mistake of the caller is told from one of the kernel.
-    present: HashSet<Endpoint>,
+    /// What is in `endpoints`, so that a mistake of the caller is told from one of the kernel, and where the program
+    /// notes what it leaves to the kernel there.
+    present: Left,
+    /// The sockets that listeners have.
+    shown: Shown,
     epochs: shared::Epochs,
     /// What is counted at shared endpoints, until somebody takes it.
     loads: Option<Loads>,
@@ -94,9 +101,32 @@ impl Steering {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_remembering(flows: u32) -> Result<Self, SteeringError> {
+        let compares = Btf::from_sys_fs()
+            .map_err(|error| error::load(&error))
+            .and_then(|btf| Self::load_by(flows, Some(&btf)));
+        match compares {
+            // Who may not load this may not load the other.
+            loaded @ (Ok(_) | Err(SteeringError::NotPermitted)) => loaded,
+            Err(error) => {
+                tracing::warn!(
+                    %error,
+                    "the kernel does not tell one listening socket from another (CONFIG_DEBUG_INFO_BTF): until the \
+                     engine has heard that a program listens no longer, its new clients are the engine's, whoever \
+                     listens there"
+                );
+                Self::load_by(flows, None)
+            }
+        }
+    }
+
+    /// With what the kernel says of its types sockets are told apart.
+    fn load_by(flows: u32, types: Option<&Btf>) -> Result<Self, SteeringError> {
         let secret = shared::secret();
+        let compares = u8::from(types.is_some());
         let mut object = EbpfLoader::new()
+            .btf(types)
             .override_global(shared::SECRET, &secret, true)
+            .override_global(listeners::COMPARES, &compares, true)
             .map_max_entries(shared::FLOWS, flows)
             .load(OBJECT)
             .map_err(|error| error::load(&error))?;
@@ -109,7 +139,10 @@ impl Steering {
         let hint = Hint::new(take_map(&mut object, "hints", Array::try_from)?)?;
         let responders = take_map(&mut object, "responders", responders::of_map)?;
         let diverters = take_map(&mut object, "diverters", responders::of_map)?;
-        let watch = Watch::new(take_map(&mut object, "waits", watch::of_map)?)?;
+        let watch = Watch::new(take_map(&mut object, "waits", words::of_map)?)?;
+        let present = Left::new(take_map(&mut object, "left", words::of_map)?)?;
+        let shown = take_map(&mut object, "shown", HashMap::try_from)?;
+        let shown = Shown::new(shown, types.is_some());
         for name in [layout::PROGRAM, layout::PROGRAM_AGAIN] {
             program_of(&mut object, name)?
                 .load()
@@ -118,7 +151,8 @@ impl Steering {
         Ok(Self {
             object,
             endpoints,
-            present: HashSet::new(),
+            present,
+            shown,
             epochs: shared::Epochs::default(),
             loads: Some(loads),
             sockets,
@@ -250,13 +284,11 @@ impl Steering {
     /// # Errors
     /// [`SteeringError::Full`] at [`MAX_ENDPOINTS`]; [`SteeringError::Map`].
     pub fn add_port(&mut self, endpoint: Endpoint, share: Share) -> Result<(), SteeringError> {
-        if !self.present.contains(&endpoint) && self.present.len() >= MAX_ENDPOINTS as usize {
-            return Err(SteeringError::Full);
-        }
+        let number = self.present.number(endpoint).ok_or(SteeringError::Full)?;
         let epoch = self.epochs.of(endpoint, share);
-        let treatment = Treatment::new(Action::Engine, share, epoch);
+        let treatment = Treatment::new(Action::Engine, share, epoch).noted_at(number);
         self.endpoints.insert(endpoint.key(), treatment, 0)?;
-        self.present.insert(endpoint);
+        self.present.insert(endpoint, number);
         self.hint.forget()
     }
 
@@ -265,7 +297,7 @@ impl Steering {
     /// # Errors
     /// [`SteeringError::NotSteered`]; [`SteeringError::Map`].
     pub fn set_share(&mut self, endpoint: Endpoint, share: Share) -> Result<(), SteeringError> {
-        if !self.present.contains(&endpoint) {
+        if !self.present.contains(endpoint) {
             return Err(SteeringError::NotSteered(endpoint));
         }
         self.add_port(endpoint, share)
@@ -276,7 +308,7 @@ impl Steering {
     /// # Errors
     /// [`SteeringError::NotSteered`]; [`SteeringError::Map`].
     pub fn remove_port(&mut self, endpoint: Endpoint) -> Result<(), SteeringError> {
-        if !self.present.remove(&endpoint) {
+        if !self.present.remove(endpoint) {
             return Err(SteeringError::NotSteered(endpoint));
         }
         self.epochs.end(endpoint);
@@ -286,7 +318,7 @@ impl Steering {
 
     /// The endpoints that are steered, in no order.
     pub fn ports(&self) -> impl ExactSizeIterator<Item = Endpoint> {
-        self.present.iter().copied()
+        self.present.iter()
     }
 
     /// How many frames went where, and why, since the program was loaded.
@@ -343,7 +375,7 @@ impl fmt::Debug for Steering {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Steering")
-            .field("present", &self.present)
+            .field("present", &self.present.iter().collect::<Vec<_>>())
             .field("attached", &self.attached)
             .finish_non_exhaustive()
     }
@@ -373,4 +405,18 @@ pub(crate) fn take_map<T>(
 ) -> Result<T, SteeringError> {
     let map = object.take_map(name).ok_or(SteeringError::Object(name))?;
     Ok(convert(map)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_loads_where_the_kernel_says_nothing_of_its_types() {
+        if lab::skip_without_root("it_loads_where_the_kernel_says_nothing_of_its_types") {
+            return;
+        }
+        let steering = Steering::load_by(1024, None).expect("the program loads");
+        assert!(!steering.tells_sockets_apart());
+    }
 }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::maps::{Map, MapData, MapError};
 
-use super::layout::{Action, Endpoint, MAX_ENDPOINTS, Share, Treatment};
+use super::layout::{Action, Endpoint, Share, Treatment};
 use super::{Steering, SteeringError, attach};
 
 /// The array of programs, which is only ever reached by its descriptor: what is put into it can
@@ -40,17 +40,15 @@ impl Steering {
     ///
     /// # Errors
     /// [`SteeringError::Steered`] if it is the engine's, or the responder's already;
-    /// [`SteeringError::Full`] at [`MAX_ENDPOINTS`]; [`SteeringError::Map`].
+    /// [`SteeringError::Full`] at [`MAX_ENDPOINTS`](super::MAX_ENDPOINTS); [`SteeringError::Map`].
     pub fn add_responder_port(&mut self, endpoint: Endpoint) -> Result<(), SteeringError> {
-        if self.present.contains(&endpoint) {
+        if self.present.contains(endpoint) {
             return Err(SteeringError::Steered(endpoint));
         }
-        if self.present.len() >= MAX_ENDPOINTS as usize {
-            return Err(SteeringError::Full);
-        }
-        let treatment = Treatment::new(Action::Responder, Share::All, 0);
+        let number = self.present.number(endpoint).ok_or(SteeringError::Full)?;
+        let treatment = Treatment::new(Action::Responder, Share::All, 0).noted_at(number);
         self.endpoints.insert(endpoint.key(), treatment, 0)?;
-        self.present.insert(endpoint);
+        self.present.insert(endpoint, number);
         Ok(())
     }
 

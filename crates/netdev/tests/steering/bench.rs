@@ -1,13 +1,17 @@
 //! The steering program in the kernel's test run, with a receiver on queue 0.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 
 use netdev::steering::{Endpoint, Reason, Share, Steering, Verdict};
+use netdev::syscalls::socket_cookie;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::common::Frame;
 
+#[allow(dead_code, reason = "not every test binary steers this")]
 pub const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+#[allow(dead_code, reason = "not every test binary steers this")]
 pub const OURS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub const PORT: u16 = 80;
 
@@ -25,8 +29,6 @@ pub fn unbound_socket() -> OwnedFd {
 pub struct Bench {
     pub steering: Steering,
     _socket: OwnedFd,
-    /// The kernel's socket, where one listens.
-    listener: Option<OwnedFd>,
 }
 
 impl Bench {
@@ -54,23 +56,29 @@ impl Bench {
         Self {
             steering,
             _socket: socket,
-            listener: None,
         }
     }
 
-    /// A socket of the kernel's listens on [`PORT`] of all addresses, beside those of other tests.
+    /// A listening socket of the kernel's is shown.
+    #[allow(dead_code, reason = "not every test binary has listeners")]
+    pub fn show(&mut self, socket: impl AsFd) {
+        let cookie = socket_cookie(socket).expect("a cookie");
+        self.steering.show_socket(cookie).expect("room");
+    }
+
+    /// A socket of the kernel's listens on [`PORT`] of all addresses, in a network that is this thread's alone, and
+    /// is shown.
     #[allow(dead_code, reason = "not every test binary shares endpoints")]
     pub fn listen(&mut self) {
-        use rustix::net::{AddressFamily, SocketType, sockopt};
-        let socket = rustix::net::socket(AddressFamily::INET6, SocketType::STREAM, None);
-        let socket = socket.expect("socket");
-        sockopt::set_socket_reuseport(&socket, true).expect("reuseport");
-        sockopt::set_ipv6_v6only(&socket, false).expect("both");
-        // Where another program has the port, that one listens.
-        let bound = rustix::net::bind(&socket, &SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)));
-        if bound.and_then(|()| rustix::net::listen(&socket, 1)).is_ok() {
-            self.listener = Some(socket);
+        thread_local! {
+            static LISTENER: TcpListener = {
+                // SAFETY: that a network namespace is another one concerns no memory.
+                let alone = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
+                alone.expect("a private network");
+                TcpListener::bind((Ipv6Addr::UNSPECIFIED, PORT)).expect("free")
+            };
         }
+        LISTENER.with(|listener| self.show(listener));
     }
 
     /// Runs one frame; the verdict, and the one reason that was counted.
@@ -88,12 +96,14 @@ impl Bench {
         (verdict, reason)
     }
 
+    #[allow(dead_code, reason = "not every test binary steers this")]
     pub fn expect(&self, what: &str, frame: &Frame, verdict: Verdict, reason: Reason) {
         assert_eq!(self.run(&frame.build()), (verdict, reason), "{what}");
     }
 }
 
 /// A SYN to what is steered.
+#[allow(dead_code, reason = "not every test binary steers this")]
 pub fn v4() -> Frame {
     Frame::new(PEER, OURS, PORT)
 }

@@ -75,6 +75,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !mixed || std::mem::replace(&mut listener.asked, true) {
             return;
         }
+        listener.asked_at = self.network.now();
         self.slow.tell(Tale::Mixed {
             port: listener.local.port(),
             question: self.questions,
@@ -101,9 +102,14 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             let steered = listener.steered.iter().copied();
             let mut ours = steered.filter(|address| !listener.leaves(*address));
-            let engine = |address| self.network.steer(address, port, Steered::Engine);
-            match ours.try_for_each(engine) {
-                Ok(()) => listener.how = Steered::Engine,
+            let as_of = listener.asked_at;
+            let only = ours.try_fold(true, |all, address| {
+                let only = self.network.only_ours(address, port, as_of)?;
+                Ok::<_, std::io::Error>(all && only)
+            });
+            match only {
+                Ok(true) => listener.how = Steered::Engine,
+                Ok(false) => again.push(listener.number),
                 Err(error) => tracing::warn!(port, %error, "the port stays mixed"),
             }
         }
@@ -118,6 +124,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// the port may be another program's by now, which has nothing to do with the engine. Those that nobody
     /// has accepted end by RST, as in the kernel, whoever has a copy of the socket.
     pub(super) fn unproven(&mut self, cookie: u64) {
+        self.network.hide_socket(cookie);
         let (mut lost, mut ended) = (Vec::new(), Vec::new());
         for listener in self.listeners.iter_mut() {
             let before = listener.proofs.len();

@@ -121,6 +121,33 @@ impl<D: Device, N: Network> Worker<D, N> {
         &mut self,
         session: SessionId,
         local: SocketAddr,
+        proof: Proof,
+        backlog: u32,
+    ) -> Result<(u32, bool), Errno> {
+        // Before anything is steered: what is new is the kernel's while it is not.
+        if let Err(error) = self.network.show_socket(proof.cookie) {
+            tracing::warn!(%local, %error, "the steering is shown no more sockets");
+            return Err(Errno::NOBUFS);
+        }
+        let opened = self.find_or_make_listener(session, local, proof, backlog);
+        if opened.is_err() {
+            self.hide_unless_proof(proof.cookie);
+        }
+        opened
+    }
+
+    /// What is new for the kernel's socket with this cookie is the kernel's, if no listener has it.
+    fn hide_unless_proof(&mut self, cookie: u64) {
+        let mut listeners = self.listeners.iter();
+        if !listeners.any(|listener| listener.proofs.contains(&cookie)) {
+            self.network.hide_socket(cookie);
+        }
+    }
+
+    fn find_or_make_listener(
+        &mut self,
+        session: SessionId,
+        local: SocketAddr,
         Proof {
             v6_only,
             cookie,
@@ -369,6 +396,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         };
         if let Some(handoff) = &self.handoff {
             handoff.end_accepting(listener.local, listener.v6_only);
+        }
+        for &cookie in &listener.proofs {
+            self.hide_unless_proof(cookie);
         }
         self.stack.unlisten(self.now, listener.id);
         for &address in &listener.steered {
