@@ -85,6 +85,8 @@ pub(super) struct Followed {
     /// Those of them that were not looked at yet, and when they are.
     new: BTreeSet<(u16, WorkerId)>,
     new_at: Option<Instant>,
+    /// When ports were looked at that had just become mixed, if that is not long ago.
+    looked: BTreeMap<(u16, WorkerId), Instant>,
     /// When proofs are looked at next, and how long after the last time that is.
     proofs_at: Option<(Instant, Duration)>,
     /// When mixed ports are looked at next.
@@ -107,6 +109,7 @@ impl Followed {
             mixed: BTreeMap::new(),
             new: BTreeSet::new(),
             new_at: None,
+            looked: BTreeMap::new(),
             proofs_at: None,
             mixed_at: None,
         }
@@ -150,12 +153,19 @@ impl Desk {
     }
 
     /// The fast half asks, for the time of this number, whether the kernel has connections on a port. To look takes
-    /// about a millisecond, in which nobody is answered: so that is done a moment later.
+    /// about a millisecond, in which nobody is answered: so that is done a moment later, and no more than once a
+    /// period, however often a program listens anew.
     pub(super) fn mixed(&mut self, from: WorkerId, port: u16, question: u64) {
+        let now = Instant::now();
         self.followed.mixed.insert((port, from), question);
+        let looked = &mut self.followed.looked;
+        looked.retain(|_, at| now.saturating_duration_since(*at) < PERIOD);
+        if looked.contains_key(&(port, from)) {
+            self.followed.mixed_at.get_or_insert(now + PERIOD);
+            return;
+        }
         self.followed.new.insert((port, from));
-        let at = Instant::now() + AFTER_ANSWERS;
-        self.followed.new_at.get_or_insert(at);
+        self.followed.new_at.get_or_insert(now + AFTER_ANSWERS);
     }
 
     /// Looks at the ports that were asked about since.
@@ -164,6 +174,7 @@ impl Desk {
         for of in std::mem::take(&mut self.followed.new) {
             if let Some(question) = self.followed.mixed.get(&of) {
                 self.look_at_port(of, *question);
+                self.followed.looked.insert(of, Instant::now());
             }
         }
         if !self.followed.mixed.is_empty() {
@@ -398,5 +409,26 @@ mod tests {
         desk.look_at_sockets(at + PERIOD);
         assert_eq!(told(&mut fast), answer);
         assert_eq!(desk.followed.mixed_at, None);
+    }
+
+    #[test]
+    fn who_listens_anew_again_and_again_has_his_port_looked_at_once_a_period() {
+        let (mut desk, mut fast, stated) = desk();
+        stated.0.lock().expect("no panic").0.insert(1);
+        desk.follow_proof(1, 80);
+        told(&mut fast);
+        desk.mixed(WorkerId::FIRST, 80, 1);
+        desk.look_at_new_ports();
+        assert_eq!(told(&mut fast), ["OnlyOurs { port: 80, question: 1 }"]);
+        for question in 2..9 {
+            desk.mixed(WorkerId::FIRST, 80, question);
+            desk.look_at_new_ports();
+        }
+        assert!(told(&mut fast).is_empty(), "it was looked at a moment ago");
+        let at = desk.followed.due().expect("in a while");
+        desk.look_at_sockets(at);
+        let at = desk.followed.mixed_at.unwrap_or(at);
+        desk.look_at_sockets(at);
+        assert_eq!(told(&mut fast), ["OnlyOurs { port: 80, question: 8 }"]);
     }
 }
