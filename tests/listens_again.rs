@@ -210,12 +210,19 @@ fn lost(scene: &Scene) -> usize {
     lost
 }
 
-/// How many are not served where one client comes a moment after another, as iperf3's do.
+/// A client that comes a moment after another one finds the next listener, as on the kernel: neither the one that is
+/// closed takes him, nor does it last until the new one does.
 #[test]
-fn one_client_after_another_is_counted() {
-    if skip_without_root("one_client_after_another_is_counted") {
+fn one_client_after_another_is_served_as_by_the_kernel() {
+    if skip_without_root("one_client_after_another_is_served_as_by_the_kernel") {
         return;
     }
-    let [kernel, engine] = [false, true].map(|on_engine| lost(&Scene::start(on_engine)));
-    println!("of {SERIES} clients {kernel} are lost on the kernel, {engine} on the engine");
+    // It was every eighth where the engine had to hear of it first. Of a program that the machine leaves no time to
+    // close its listener the kernel, too, resets clients: then they try once more.
+    let as_few = (0..3).any(|_| {
+        let [kernel, engine] = [false, true].map(|on_engine| lost(&Scene::start(on_engine)));
+        println!("of {SERIES} clients {kernel} are lost on the kernel, {engine} on the engine");
+        engine <= kernel + SERIES / 20
+    });
+    assert!(as_few);
 }

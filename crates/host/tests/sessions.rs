@@ -225,10 +225,8 @@ fn a_closed_listener_gives_back_what_nobody_accepted() {
             .map(|conn| Submission::GiveBack { conn: *conn })
             .collect::<Vec<_>>()
     );
-    assert_eq!(
-        engine.lock().requests.last(),
-        Some(&Request::Unlisten { listener: 1 })
-    );
+    let unlisten = Request::Unlisten { listener: 1 };
+    engine.until(|inner| (inner.requests.last() == Some(&unlisten)).then_some(()));
     // One that was handed over while the listener closed goes back as well.
     let late = engine.host(|host| host.hand(1));
     session.pump();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, GRANT, HANG, is_asleep};
-use host::{Accepted, Errno, Listener, Poller, Readiness, Session, Socket};
+use host::{Accepted, ConnectOptions, Errno, Listener, Poller, Readiness, Session, Socket};
 use queue_pair::control::{AdmissionLimit, AdmissionPolicy, Request};
 use queue_pair::{Completion, ConnRef, Submission};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -66,6 +66,23 @@ fn a_listener_that_was_shown_in_vain_is_the_engines_when_it_runs() {
         _ => None,
     });
     assert_eq!(told.collect::<Vec<_>>(), [(6, "")]);
+}
+
+#[test]
+fn who_closes_a_listener_waits_for_no_answer() {
+    let engine = FakeEngine::start();
+    let (session, listener) = engine.listening();
+    {
+        // It answers nobody while this is locked.
+        let _stopped = engine.lock();
+        drop(listener);
+        // It would be the kernel's if an engine had been waited for in vain.
+        let remote = "192.0.2.9:7".parse().unwrap();
+        let opened = session.connect(remote, ConnectOptions::default());
+        assert!(opened.is_ok(), "{:?}", opened.err());
+    }
+    let unlisten = Request::Unlisten { listener: 1 };
+    engine.until(|inner| inner.requests.contains(&unlisten).then_some(()));
 }
 
 #[test]

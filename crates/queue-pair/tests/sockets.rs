@@ -254,6 +254,51 @@ fn an_answer_that_is_late_is_not_taken_for_another() {
 }
 
 #[test]
+fn what_was_asked_in_passing_holds_nobody_up() {
+    let (mut host, mut engine) = Channel::pair().unwrap();
+    let ask = |host: &mut Channel, limit| match host.request(&Request::Waker, Fds::new(), limit) {
+        Ok((reply, _)) => Some(reply),
+        Err(ChannelError::TimedOut(_)) => None,
+        Err(error) => panic!("{error}"),
+    };
+    let pass = |host: &mut Channel| {
+        let unlisten = Request::Unlisten { listener: 1 };
+        host.request_in_passing(&unlisten).unwrap()
+    };
+    let (none, limit) = (Duration::ZERO, Duration::from_secs(30));
+    // Its answer need not have come for the next question, nor is it taken for the answer to that.
+    assert!(pass(&mut host) && !host.is_owed());
+    engine.send(&Reply::Done, Fds::new()).unwrap();
+    engine.send(&Reply::Waker { waker: 1 }, Fds::new()).unwrap();
+    assert_eq!(ask(&mut host, limit), Some(Reply::Waker { waker: 1 }));
+    assert_eq!(host.take_late().unwrap().map(|(reply, _)| reply), None);
+    // Before and after one that is late.
+    assert!(pass(&mut host));
+    assert_eq!(ask(&mut host, none), None);
+    assert!(pass(&mut host) && host.is_owed());
+    for reply in [Reply::Done, Reply::Waker { waker: 2 }, Reply::Done] {
+        engine.send(&reply, Fds::new()).unwrap();
+    }
+    engine.send(&Reply::Waker { waker: 3 }, Fds::new()).unwrap();
+    assert_eq!(ask(&mut host, limit), Some(Reply::Waker { waker: 3 }));
+    let late = host.take_late().unwrap().map(|(reply, _)| reply);
+    assert_eq!(late, Some(Reply::Waker { waker: 2 }));
+    assert!(host.take_late().unwrap().is_none() && !host.is_owed());
+    // An engine that does not run is not told without end, and answers of one that does are read.
+    let told = (0..1000).take_while(|_| pass(&mut host)).count();
+    assert!(told > 1 && told < 1000, "{told}");
+    for _ in 0..told {
+        engine.send(&Reply::Done, Fds::new()).unwrap();
+    }
+    assert!(pass(&mut host));
+    drop(engine);
+    assert!(matches!(
+        host.request_in_passing(&Request::Settle),
+        Err(ChannelError::Closed)
+    ));
+}
+
+#[test]
 fn who_says_more_than_the_engine_reads_may_ask_it_later() {
     let (mut host, mut engine) = Channel::pair().unwrap();
     let report = Request::Report {

@@ -99,6 +99,22 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         self.local && matches!(asked(), Ok((Reply::Done, _)))
     }
 
+    /// Asks for something of which nobody needs to hear that it is done: this waits only where the engine has left
+    /// much of that undone.
+    pub(crate) fn request_in_passing(&self, request: &Request) {
+        if !self.is_live() {
+            return;
+        }
+        match self.with_control(|control| control.get_mut().request_in_passing(request)) {
+            Some(Ok(false)) => {
+                // If there is no answer, it is gone, or sees to it later.
+                let _ = self.request(request, Fds::new(), RUNS_WITHIN);
+            }
+            Some(Err(_)) => self.condemn(),
+            Some(Ok(true)) | None => {}
+        }
+    }
+
     /// Waits until the engine has taken what this process has submitted, and has told every process what
     /// follows from it.
     pub(crate) fn settle(&self) {

@@ -434,8 +434,9 @@ impl ListenerCore {
             | Submission::NameListenersBell { listener: of, .. } => of == listener,
             _ => false,
         });
-        // If the engine does not answer, it is gone, and the listener with it, or does so later.
-        let _ = attachment.request(&Request::Unlisten { listener }, Fds::new(), RUNS_WITHIN);
+        // New clients are the kernel's as soon as its socket is closed, whatever the engine knows of that: a server
+        // that listens anew at once is not kept from it.
+        attachment.request_in_passing(&Request::Unlisten { listener });
     }
 }
 

@@ -32,6 +32,9 @@ const KERNELS_MAX_FDS: usize = 253;
 /// The most messages that wait for the other side to read.
 pub const MAX_UNSENT: usize = 64;
 
+/// The most answers of which nobody wants to know that are under way.
+const MAX_IN_PASSING: usize = 16;
+
 /// The file descriptors of a message.
 pub type Fds = ArrayVec<OwnedFd, MAX_FDS>;
 
@@ -80,6 +83,15 @@ impl Encoded {
     }
 }
 
+/// An answer that nobody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owed {
+    /// It is kept for who [takes it](Channel::take_late).
+    Late,
+    /// Nothing follows from it.
+    InPassing,
+}
+
 /// One end of a control connection.
 #[derive(Debug)]
 pub struct Channel {
@@ -87,8 +99,8 @@ pub struct Channel {
     /// Where messages are received: [`MAX_MESSAGE`] bytes from the first receive on.
     inbox: Vec<u8>,
     unsent: VecDeque<(Vec<u8>, Fds)>,
-    /// Answers that nobody waits for any longer. They come in the order of the questions.
-    owed: usize,
+    /// Answers that nobody waits for any longer, or ever did. They come in the order of the questions.
+    owed: VecDeque<Owed>,
     /// Since when the engine has not answered, or not read, if somebody has waited for that in vain.
     since: Option<Instant>,
     /// Those of them that have come.
@@ -102,7 +114,7 @@ impl Channel {
             socket,
             inbox: Vec::new(),
             unsent: VecDeque::new(),
-            owed: 0,
+            owed: VecDeque::new(),
             since: None,
             late: VecDeque::new(),
         }
@@ -296,9 +308,26 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether the engine owes an answer that nobody waits for, or has not read all.
+    /// Asks for something without being held up by whether it is done, now or when something else is asked: the
+    /// answer is nobody's. False if too much of that is under way, or has not been read: it is to be
+    /// [asked](Self::request).
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn request_in_passing(&mut self, request: &Request) -> Result<bool, ChannelError> {
+        self.flush()?;
+        self.collect_late()?;
+        if self.owed.len() >= MAX_IN_PASSING || self.has_unsent() {
+            return Ok(false);
+        }
+        self.send(request, Fds::new())?;
+        self.owed.push_back(Owed::InPassing);
+        Ok(true)
+    }
+
+    /// Whether the engine owes an answer that nobody waits for any longer, or has not read all.
     pub fn is_owed(&self) -> bool {
-        self.owed > 0 || self.has_unsent()
+        self.owed.contains(&Owed::Late) || self.has_unsent()
     }
 
     /// An answer that nobody waited for any longer. Never waits.
@@ -323,19 +352,19 @@ impl Channel {
     }
 
     fn owe(&mut self, since: Instant) {
-        self.owed += 1;
+        self.owed.push_back(Owed::Late);
         self.since.get_or_insert(since);
     }
 
     fn collect_late(&mut self) -> Result<(), ChannelError> {
-        while self.owed > 0 {
-            let Some(answer) = self.try_receive()? else {
-                return Ok(());
-            };
-            self.owed -= 1;
-            self.late.push_back(answer);
+        while !self.owed.is_empty()
+            && let Some(answer) = self.try_receive()?
+        {
+            if self.owed.pop_front() == Some(Owed::Late) {
+                self.late.push_back(answer);
+            }
         }
-        if !self.has_unsent() {
+        if !self.is_owed() {
             self.since = None;
         }
         Ok(())
@@ -348,17 +377,17 @@ impl Channel {
         loop {
             self.flush()?;
             self.collect_late()?;
-            let what = match (self.owed, self.has_unsent()) {
-                (0, false) => return Ok(()),
-                (0, true) => PollFlags::OUT,
-                _ => PollFlags::IN,
+            let what = match (self.owed.contains(&Owed::Late), self.has_unsent()) {
+                (false, false) => return Ok(()),
+                (false, true) => PollFlags::OUT,
+                (true, _) => PollFlags::IN,
             };
             let since = *self.since.get_or_insert(asked);
             self.wait(what, counted_from(since, asked, limit), limit)?;
         }
     }
 
-    /// Waits for the answer to what was sent last.
+    /// Waits for the answer to what was sent last. Nothing is late: what comes before it was asked in passing.
     fn answer(&mut self, start: Instant, limit: Duration) -> Result<(Reply, Fds), ChannelError> {
         while self.has_unsent() {
             self.wait(PollFlags::OUT, start, limit)?;
@@ -366,7 +395,8 @@ impl Channel {
         }
         loop {
             match self.try_receive()? {
-                Some(answer) => return Ok(answer),
+                Some(answer) if self.owed.pop_front().is_none() => return Ok(answer),
+                Some(_) => {}
                 None => self.wait(PollFlags::IN, start, limit)?,
             }
         }
