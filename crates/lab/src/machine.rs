@@ -70,15 +70,15 @@ fn of_the_kernel() -> Vec<(&'static str, Value)> {
         Some(kilobytes.trim().to_owned())
     });
     // A driver of its own has it the other way round.
-    let boost = read(&format!("{CORES}/cpufreq/boost"));
-    let no_turbo = read(&format!("{CORES}/intel_pstate/no_turbo"));
+    let boost = read(format!("{CORES}/cpufreq/boost"));
+    let no_turbo = read(format!("{CORES}/intel_pstate/no_turbo"));
     let boost = boost.or_else(|| no_turbo.map(|no| (if no == "0" { "1" } else { "0" }).into()));
     vec![
         ("memory", json!(memory)),
         ("caches of a core", json!(caches(Path::new(CORES)))),
         ("vulnerabilities", json!(vulnerabilities(Path::new(CORES)))),
         ("boost", json!(boost)),
-        ("smt", json!(read(&format!("{CORES}/smt/active")))),
+        ("smt", json!(read(format!("{CORES}/smt/active")))),
         ("numa nodes", json!(read("/sys/devices/system/node/online"))),
         (
             "transparent huge pages",
