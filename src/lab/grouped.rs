@@ -1,7 +1,8 @@
 //! A group that goes on: those of its experiments that were cut short, and those that had not begun.
 
 use super::begun;
-use super::shaped::{ALL, Came, Options, check, code, go, header, takes};
+use super::options::Options;
+use super::shaped::{ALL, Came, check, code, go, header, takes};
 use super::watch::Place;
 use ::lab::catalogue::{self, Entry};
 use ::lab::experiment::directory::Header;

@@ -4,6 +4,7 @@ mod begun;
 mod grouped;
 mod listed;
 mod only;
+mod options;
 mod results;
 mod shaped;
 mod watch;

@@ -3,10 +3,11 @@
 use super::begun::{LOG, extent, go_on, replaced, settings};
 use super::grouped;
 use super::only::keep;
+use super::options::{Options, whole};
 use super::watch::{Place, Watch};
 use ::lab::catalogue::{self, Entry, Setup};
 use ::lab::experiment::directory::{Asked, Header};
-use ::lab::experiment::group::{Group, Told};
+use ::lab::experiment::group::Group;
 use ::lab::experiment::surroundings::Here;
 use ::lab::experiment::{Directory, End, Rules, Runner, report};
 use anyhow::{Context, Error, Result, bail};
@@ -69,85 +70,6 @@ pub struct TcpServers {
 pub struct All {
     #[command(flatten)]
     options: Options,
-}
-
-/// How experiments are run.
-#[derive(clap::Args)]
-pub struct Options {
-    /// A first impression: fewer levels, rounds and seconds
-    #[arg(long)]
-    quick: bool,
-    /// Where directories of runs are made: NAME-1, NAME-2 and so on; those of a group are in that of the group
-    #[arg(long, value_name = "DIR", default_value = "outboard-lab")]
-    into: PathBuf,
-    /// Only these levels of an axis; of the axis "subject", only these subjects
-    #[arg(long, value_name = "AXIS=LEVEL", value_parser = only)]
-    only: Vec<(String, String)>,
-    /// Rounds at most [default: 25, quick: 2 or 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: Option<u32>,
-    /// Seconds of each measurement [default: as `lab list` says]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: Option<u64>,
-    /// Minutes after which no measurement begins, for each experiment [default: 240, quick: 5; where the least rounds
-    /// take longer, what they take]
-    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..))]
-    limit: Option<u64>,
-    /// Repeat until intervals reach no further from their medians, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
-    precision: f64,
-    /// The access log that `trace` replays, in Common or Combined Log Format [default: a small one]
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
-    /// What the order of measurements begins with
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-}
-
-fn only(text: &str) -> Result<(String, String), String> {
-    let (axis, level) = text.split_once('=').ok_or("is not AXIS=LEVEL")?;
-    Ok((axis.to_owned(), level.to_owned()))
-}
-
-impl Options {
-    /// As a group notes it, to go on with what has not begun.
-    ///
-    /// # Errors
-    /// There is no such log.
-    pub fn told(&self) -> Result<Told> {
-        Ok(Told {
-            quick: self.quick,
-            only: self.only.clone(),
-            rounds: self.rounds,
-            seconds: self.seconds,
-            limit: self.limit,
-            precision: self.precision,
-            log: self.log.as_deref().map(whole).transpose()?,
-            seed: self.seed,
-        })
-    }
-
-    /// What a group was told, with another limit, if there is one.
-    pub fn of(told: &Told, limit: Option<u64>) -> Self {
-        Self {
-            quick: told.quick,
-            // Where the directory of the group is, whoever goes on with it knows.
-            into: PathBuf::new(),
-            only: told.only.clone(),
-            rounds: told.rounds,
-            seconds: told.seconds,
-            limit: limit.or(told.limit),
-            precision: told.precision,
-            log: told.log.clone(),
-            seed: told.seed,
-        }
-    }
-}
-
-/// The whole path of a log.
-fn whole(log: &Path) -> Result<PathBuf> {
-    let whole = log.canonicalize();
-    whole.with_context(|| format!("cannot open {}", log.display()))
 }
 
 impl TcpServers {
