@@ -2,7 +2,7 @@
 
 use super::begun;
 use super::options::Options;
-use super::shaped::{ALL, Came, check, code, go, header, takes};
+use super::shaped::{self, ALL, Came, Run, check, code, go, header, stop_by_signals, takes};
 use super::watch::Place;
 use ::lab::catalogue::{self, Entry};
 use ::lab::experiment::directory::Header;
@@ -39,9 +39,22 @@ impl Left {
     }
 }
 
+/// Runs what is named, or goes on with a run, or with what is left of a group.
+pub fn run(args: &Run) -> Result<ExitCode> {
+    let path = args.resume.as_deref();
+    let group = path.map(Group::open).transpose()?.flatten();
+    match path.zip(group) {
+        Some((path, group)) => {
+            let stop = stop_by_signals()?;
+            go_on(path, group, args.options.limit, args.anyway, &stop)
+        }
+        None => shaped::run(args),
+    }
+}
+
 /// Goes on with what is left of a group, each experiment told what all of them were told. `limit`: in minutes, for each,
 /// instead of theirs.
-pub fn go_on(
+fn go_on(
     path: &Path,
     mut group: Group,
     limit: Option<u64>,

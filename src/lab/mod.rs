@@ -248,7 +248,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         crate::run::library::check()?;
     }
     match args.experiment {
-        Experiment::Run(args) => shaped::run(&args),
+        Experiment::Run(args) => grouped::run(&args),
         Experiment::TcpServers(args) => args.run(),
         Experiment::All(args) => args.run(),
         Experiment::Installed(args) => run_installed(&args),

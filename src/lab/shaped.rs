@@ -1,7 +1,6 @@
 //! `outboard lab run`: the experiments that have the one shape.
 
 use super::begun::{LOG, extent, go_on, replaced, settings};
-use super::grouped;
 use super::only::keep;
 use super::options::{Options, whole};
 use super::watch::{Place, Watch};
@@ -40,15 +39,15 @@ pub struct Run {
     /// Which, by the names that `lab list` shows; tcp-servers: those of document 001 about programs that
     /// know of their engine; all: every one whose programs are installed
     #[arg(value_name = "NAME", required_unless_present = "resume")]
-    names: Vec<String>,
+    pub names: Vec<String>,
     /// Go on with the run in this directory, or with what is left of a group
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "log", "seed"])]
-    resume: Option<PathBuf>,
+    pub resume: Option<PathBuf>,
     /// Go on although outboard or the machine is not as it was; the report says so on top
     #[arg(long, requires = "resume")]
-    anyway: bool,
+    pub anyway: bool,
     #[command(flatten)]
-    options: Options,
+    pub options: Options,
 }
 
 /// The whole of document 001 about programs that know of their engine: as `lab run tcp-servers`
@@ -92,9 +91,6 @@ impl All {
 pub fn run(args: &Run) -> Result<ExitCode> {
     let stop = stop_by_signals()?;
     if let Some(path) = &args.resume {
-        if let Some(group) = Group::open(path)? {
-            return grouped::go_on(path, group, args.options.limit, args.anyway, &stop);
-        }
         let mut directory = Directory::resume(path)?;
         go_on(&mut directory, args.anyway)?;
         let entry = catalogue::find(&directory.header().experiment.name)?;
