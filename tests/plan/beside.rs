@@ -403,12 +403,17 @@ fn each_class_of_a_run_is_held_against_that_class_alone() {
 #[test]
 fn an_engine_apart_is_held_against_two_stages_and_one_that_shares_against_one() {
     let scratch = Scratch::new("apart");
+    let subjects = catalogue::find("model")
+        .unwrap()
+        .declare(Extent::Full)
+        .subjects;
+    let place = |name: &str| subjects.iter().position(|it| it == name).unwrap() as u64;
     let file = scratch.file(
         "results.json",
         &run_of_the_lab(&[
-            (0, 0, 3_000.0, 1e-3, 0.39),
-            (0, 1, 3_000.0, 1e-3, 0.36),
-            (0, 2, 3_000.0, 1e-3, 0.18),
+            (0, place("kernel"), 3_000.0, 1e-3, 0.39),
+            (0, place("engine"), 3_000.0, 1e-3, 0.36),
+            (0, place("engine apart"), 3_000.0, 1e-3, 0.18),
         ]),
     );
     let file = format!("{file}#0");

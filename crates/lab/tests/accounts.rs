@@ -55,9 +55,10 @@ fn what_each_used_is_known() {
         for who in ["client", "server"].iter().chain(others) {
             assert!(used.processes.contains_key(*who), "{name}: {used:?}");
         }
-        // A SYN is answered before any program hears of it.
-        let is_asked = name != "syn-answers";
-        assert_eq!(used.processes["server"] > 0.0, is_asked, "{name}: {used:?}");
+        // A SYN is answered before any program hears of it: the server has its own timers to see to, if anything.
+        if name != "syn-answers" {
+            assert!(used.processes["server"] > 0.0, "{name}: {used:?}");
+        }
         assert_eq!(used.engine, None, "{name}");
         // Of a client that is a thread or has a core it is known what more it could have done.
         let is_known = !["respond", "syn-answers"].contains(&name);
