@@ -161,23 +161,6 @@ fn what_a_splice_has_not_put_into_a_pipe_is_still_there() {
 }
 
 #[test]
-fn what_one_closes_who_has_jumped_out_of_a_call_is_closed() {
-    let test = "what_one_closes_who_has_jumped_out_of_a_call_is_closed";
-    if lab::skip_without(test, &["cc"]) {
-        return;
-    }
-    let mut scene = Scene::start("jumps_out_and_closes");
-    let mut answer = String::new();
-    let heard = scene.connect().read_to_string(&mut answer);
-    heard.expect("it is closed");
-    // The listener, too, or there could be no other there.
-    let heard = scene.connect().read_to_string(&mut answer);
-    heard.expect("it goes on");
-    assert_eq!(answer, "again");
-    assert!(scene.server.wait(LIMIT).expect("it ends").success());
-}
-
-#[test]
 fn whoever_jumps_out_of_read_leaves_nobody_without_news_of_the_engines_end() {
     let test = "whoever_jumps_out_of_read_leaves_nobody_without_news_of_the_engines_end";
     if lab::skip_without(test, &["cc"]) {

@@ -45,7 +45,6 @@ pub fn register() {
 }
 
 extern "C" fn before() {
-    table::drop_jumped_over();
     // A handler would wait for what is locked here.
     inside::enter();
     // A handler does, where a signal could not be put back.

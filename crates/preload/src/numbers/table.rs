@@ -43,13 +43,6 @@ impl Held {
     /// Takes over a reference that was already counted. The thread is [inside] until it is dropped.
     fn from_counted(description: &'static Description) -> Self {
         inside::enter();
-        Self::noted(description)
-    }
-
-    /// The thread has entered for it.
-    #[inline(always)]
-    fn noted(description: &'static Description) -> Self {
-        inside::holds(core::ptr::from_ref(description) as usize);
         Self(description)
     }
 
@@ -62,7 +55,6 @@ impl Held {
     fn into_table(self) -> usize {
         let address = core::ptr::from_ref(self.0) as usize;
         core::mem::forget(self);
-        inside::lets_go(address);
         inside::leave();
         address
     }
@@ -85,8 +77,6 @@ impl Deref for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Whoever sleeps in its end has let it go.
-        inside::lets_go(core::ptr::from_ref(self.0) as usize);
         if self.0.references.release() {
             pool::recycle(self.0);
         }
@@ -106,7 +96,6 @@ pub fn get(fd: c_int) -> Option<Held> {
 
 #[inline(never)]
 fn hold(word: &'static AtomicUsize) -> Option<Held> {
-    drop_jumped_over();
     loop {
         // Acquire: pairs with the swap in `install`, so the description is seen as it was made.
         let address = word.load(Ordering::Acquire);
@@ -119,7 +108,8 @@ fn hold(word: &'static AtomicUsize) -> Option<Held> {
             core::hint::spin_loop();
             continue;
         }
-        let held = Held::noted(description);
+        // Inside already.
+        let held = Held(description);
         if word.load(Ordering::Acquire) == address {
             return Some(held);
         }
@@ -160,7 +150,6 @@ pub fn means(fd: c_int, held: &Held) -> bool {
 /// Takes `fd` out of the table. The reference that the table held comes back.
 pub fn remove(fd: c_int) -> Option<Held> {
     let word = TABLE.get(fd as u32 as usize)?;
-    drop_jumped_over();
     at(word.swap(0, Ordering::AcqRel)).map(Held::from_counted)
 }
 
@@ -222,16 +211,6 @@ pub fn number_of_set(set: &Arc<Set>, before: c_int) -> Option<c_int> {
     core::iter::once(before)
         .chain(used(0, u32::MAX))
         .find(means_it)
-}
-
-/// What calls of this thread held that it has jumped out of is held no more.
-#[inline(always)]
-pub fn drop_jumped_over() {
-    if inside::may_have_jumped() {
-        while let Some(address) = inside::jumped_over() {
-            drop(at(address).map(Held::from_counted));
-        }
-    }
 }
 
 /// In the child of a fork, whose only thread holds nothing: what the calls of other threads held they

@@ -7,9 +7,6 @@
 //! knows of the signal meanwhile. That costs nothing where no signal comes but two counts a call.
 //!
 //! For that, handlers are called by [`arrived`], which is what the kernel knows ([`crate::calls::actions`]).
-//! A handler may never return to the call that it has interrupted (siglongjmp): what that one held is found in
-//! [`jumps`](crate::thread::jumps).
-//!
 //! It also counts them, so that a call that waits knows whether it was interrupted, and by a handler
 //! that lets it go on or not.
 
@@ -22,7 +19,6 @@ use rustix::io::Errno;
 
 use crate::kernel::nap::{look_once_more, nap};
 use crate::kernel::raw::{result, sys};
-use crate::thread::jumps::Holds;
 use crate::thread::{due, handlers};
 
 /// What a thread keeps of itself.
@@ -41,8 +37,6 @@ struct State {
     handled: Cell<Handled>,
     /// What that was when the thread came in.
     at_entry: Cell<Handled>,
-    /// What each is, of those that sleep and then of the others: see [`jumps`](crate::thread::jumps).
-    holds: Holds,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,53 +57,8 @@ thread_local! {
             mask: Cell::new(0),
             handled: Cell::new(NONE),
             at_entry: Cell::new(NONE),
-            holds: Holds::new(),
         }
     };
-}
-
-/// What the thread holds by having entered last is the reference at this address.
-#[inline(always)]
-pub fn holds(address: usize) {
-    STATE.with(|state| {
-        let at = state.asleep.get() + state.depth.get();
-        state.holds.put(at, address);
-    });
-}
-
-/// The reference at this address is the thread's no more, which is about to [leave] for it.
-#[inline(always)]
-pub fn lets_go(address: usize) {
-    STATE.with(|state| {
-        let asleep = state.asleep.get();
-        let all = asleep + state.depth.get();
-        state.holds.take_out(asleep, all, address);
-    });
-}
-
-/// Whether calls of this thread sleep, or did and were jumped out of, and it is in none besides.
-#[inline(always)]
-pub fn may_have_jumped() -> bool {
-    STATE.with(|state| state.depth.get() == 0 && state.holds.sleeps() > 0)
-}
-
-/// The address of a reference that a call held which this thread has jumped out of, if there is one: it is the
-/// caller's now.
-#[cold]
-pub fn jumped_over() -> Option<usize> {
-    STATE.with(|state| {
-        while may_have_jumped() && state.holds.is_jumped_over() {
-            let asleep = state.asleep.get();
-            if !state.holds.pop() {
-                continue;
-            }
-            state.asleep.set(asleep.saturating_sub(1));
-            if let address @ Some(_) = state.holds.at(asleep) {
-                return address;
-            }
-        }
-        None
-    })
 }
 
 /// The thread is inside from now on, once more than before.
@@ -124,7 +73,6 @@ pub fn enter() {
             state.at_entry.set(state.handled.get());
         }
         state.depth.set(depth + 1);
-        state.holds.put(state.asleep.get() + depth + 1, 0);
     });
     // A handler of this thread sees it before whatever comes next.
     compiler_fence(Ordering::SeqCst);
@@ -153,7 +101,6 @@ pub fn sleeps() -> Option<u32> {
     }
     STATE.with(|state| {
         let depth = state.depth.get();
-        state.holds.push(depth);
         state.asleep.set(state.asleep.get() + depth);
         state.depth.set(0);
         compiler_fence(Ordering::SeqCst);
@@ -173,7 +120,6 @@ pub fn wakes(depth: u32) {
     STATE.with(|state| {
         state.depth.set(depth);
         state.asleep.set(state.asleep.get().saturating_sub(depth));
-        state.holds.wakes();
     });
     compiler_fence(Ordering::SeqCst);
 }
