@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, GRANT, HANG, is_asleep};
-use host::{Accepted, ConnectOptions, Errno, Listener, Poller, Readiness, Session, Socket};
+use host::{
+    Accepted, ConnectOptions, Errno, Listener, Poller, Readiness, Session, Socket, Source,
+};
 use queue_pair::control::{AdmissionLimit, AdmissionPolicy, Request};
 use queue_pair::{Completion, ConnRef, Submission};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -304,6 +306,34 @@ fn who_asks_in_vain_to_read_asks_again_after_a_late_no() {
         let errno = Errno::AGAIN.raw_os_error() as u16;
         engine.host(|host| host.post(Completion::NotGranted { conn, errno }));
         assert!(waits.join().unwrap().is_ok());
+    });
+}
+
+/// Who asked takes the answer in, and looks no more: nobody else is rung for that, but whoever sleeps looks from then on.
+#[test]
+fn who_sleeps_already_is_told_after_another_was_refused() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let (_listener, socket, conn) = shared(&engine, &session);
+    assert_eq!(socket.recv(&mut [0; 9]), Err(Errno::AGAIN));
+    let mut poller = Poller::new(&session).unwrap();
+    poller
+        .add(Source::Socket(&socket), 5, Readiness::IN)
+        .unwrap();
+    std::thread::scope(|scope| {
+        let (is_here, here) = std::sync::mpsc::channel();
+        let sleeper = scope.spawn(move || {
+            is_here.send(rustix::thread::gettid()).unwrap();
+            let mut events = Vec::new();
+            let begin = Instant::now();
+            poller.wait(&mut events, Some(HANG)).unwrap();
+            (begin.elapsed() < HANG).then(|| events[0].readiness)
+        });
+        engine.await_asleep(here.recv().unwrap());
+        engine.host(|host| host.refuses_quietly(conn));
+        session.pump();
+        let told = sleeper.join().unwrap().expect("it slept on");
+        assert!(told.intersects(Readiness::IN));
     });
 }
 

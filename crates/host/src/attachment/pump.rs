@@ -169,6 +169,7 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         self.announce_many();
         self.ring_owed();
         self.feed_starved();
+        self.tell_of_refused();
         self.let_refused_ask();
         if self.keeps_still() {
             // Its answer is for a child.
@@ -391,6 +392,8 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                 return Err(Errno::PROTO);
             }
         }
+        drop(pump);
+        self.tell_of_refused();
         Ok((socket, carried))
     }
 

@@ -21,6 +21,8 @@ pub(super) struct Refused<C> {
     sockets: Mutex<Waiting<C>>,
     /// There are some.
     any: AtomicBool,
+    /// Since there are some, who sleeps already has to look sooner than he was told, and does not know it.
+    untold: AtomicBool,
 }
 
 struct Waiting<C> {
@@ -37,6 +39,7 @@ impl<C> Default for Refused<C> {
                 due: 0,
             }),
             any: AtomicBool::new(false),
+            untold: AtomicBool::new(false),
         }
     }
 }
@@ -60,11 +63,12 @@ impl<C> Refused<C> {
 }
 
 impl<C: Connection<Attachment<C>>> Attachment<C> {
-    /// The engine has refused this one.
+    /// The engine has refused this one. Who pumps [says so](Self::tell_of_refused) to those who sleep.
     pub(super) fn refuses(&self, socket: &Arc<C>) {
         let mut waiting = lock(&self.refused.sockets);
         if waiting.sockets.is_empty() {
             waiting.due = monotonic_ns() + PAUSE.as_nanos() as u64;
+            self.refused.untold.store(true, Ordering::Relaxed);
         }
         if !waiting.sockets.iter().any(|one| Arc::ptr_eq(one, socket)) {
             waiting.sockets.push(Arc::clone(socket));
@@ -75,6 +79,16 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// How long those who sleep by a bell may sleep, since somebody was refused.
     pub(crate) fn was_refused_for(&self) -> Option<Duration> {
         self.refused.any.load(Ordering::Relaxed).then_some(PAUSE)
+    }
+
+    /// Whoever sleeps already, and for longer, looks from now on. To be called where the pump is free: who is woken
+    /// wants it.
+    pub(super) fn tell_of_refused(&self) {
+        // Looked at first: it hardly ever is so.
+        let untold = &self.refused.untold;
+        if untold.load(Ordering::Relaxed) && untold.swap(false, Ordering::Relaxed) {
+            self.nudges.nudge_all();
+        }
     }
 
     /// Lets those ask again who have waited.

@@ -473,6 +473,12 @@ impl Attached {
         });
     }
 
+    /// Refuses to have it read, as where the one who asked is rung and nobody else.
+    pub fn refuses_quietly(&mut self, conn: ConnRef) {
+        let errno = rustix::io::Errno::AGAIN.raw_os_error() as u16;
+        self.post_quietly(Completion::NotGranted { conn, errno });
+    }
+
     /// Whether a thread of the host sleeps by the word of this connection.
     pub fn is_parked(&self, conn: ConnRef) -> bool {
         let word = self.side.positions.sleeper(conn.index).unwrap();
