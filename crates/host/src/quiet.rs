@@ -12,6 +12,7 @@ use std::time::Duration;
 use self_cell::self_cell;
 
 use crate::attachment::Listens;
+use crate::clock::pause;
 use crate::interest::SetCore;
 use crate::locks::{Locks, Manner};
 use crate::reserve;
@@ -104,7 +105,7 @@ pub(crate) fn quiet(session: &Arc<SessionCore>, holds_none: bool) -> Quiet {
         if !holds_none {
             return Quiet::new(Everything::of(session), |all| all.lock(Manner::AsCanBe));
         }
-        std::thread::sleep(PAUSE);
+        pause(PAUSE);
     }
 }
 
@@ -125,7 +126,7 @@ pub(crate) fn await_calm(session: &Arc<SessionCore>) {
             return;
         }
         drop(locks);
-        std::thread::sleep(PAUSE);
+        pause(PAUSE);
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, sigset_t};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
 use crate::calls::departing::{Departing, Successor};
 use crate::calls::enter::{Apart, Fate};
@@ -43,6 +44,12 @@ static DEPARTING: Mutex<()> = Mutex::new(());
 /// How long one who forks, or starts a program too, waits for another that does: for longer than for the engine's
 /// tickets.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long it does so at a time.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000,
+};
 
 thread_local! {
     /// This thread starts a program, which a handler may interrupt.
@@ -113,7 +120,8 @@ fn departing() -> Alone {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                std::thread::sleep(Duration::from_micros(100));
+                // By a system call: in libc's a thread may be cancelled, and it may not be where it comes from.
+                let _ = rustix::event::poll(&mut [], Some(&PAUSE));
                 continue;
             }
         };
@@ -413,4 +421,33 @@ pub unsafe fn pclose(file: *mut FILE) -> Option<c_int> {
         set_errno(error.raw_os_error());
         -1
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+
+    /// libc's PTHREAD_CANCEL_DISABLE.
+    const NEVER: c_int = 1;
+
+    /// fork and posix_spawn are no places where a thread may be cancelled.
+    #[test]
+    fn who_waits_for_another_that_starts_a_program_is_not_cancelled() {
+        let alone = departing();
+        let waits = std::thread::spawn(|| {
+            // SAFETY: of this thread, which goes on to its end.
+            unsafe { libc::pthread_cancel(libc::pthread_self()) };
+            let alone = departing();
+            // SAFETY: as above.
+            unsafe { pthread_setcancelstate(NEVER, null_mut()) };
+            alone.0.is_some()
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        drop(alone);
+        assert!(waits.join().is_ok_and(|has_it| has_it));
+    }
 }
