@@ -10,6 +10,7 @@ use host::ForkToken;
 
 use crate::calls::epoll::{self, family};
 use crate::calls::spawn;
+use crate::calls::vfork::{self, Pipe};
 use crate::engine::{early, forks, promises, session, wait};
 use crate::kernel::{lock, next};
 use crate::numbers::{gate, pool, table};
@@ -103,6 +104,28 @@ pub fn through(fork: impl FnOnce() -> isize) -> isize {
     child
 }
 
+/// As [`through`]. `waits`: the parent goes on when the child has executed a program, or ended.
+pub fn through_and_wait(waits: bool, fork: impl FnOnce() -> isize) -> isize {
+    let (mut parent, mut child) = (None, None);
+    let made = through(|| {
+        let pipe = waits.then(Pipe::new).flatten();
+        let made = fork();
+        if made == 0 {
+            child = pipe;
+        } else {
+            parent = pipe.map(Pipe::in_parent);
+        }
+        made
+    });
+    if let Some(pipe) = child {
+        pipe.in_child();
+    }
+    if let Some(parent) = parent.filter(|_| made > 0) {
+        parent.waits();
+    }
+    made
+}
+
 /// In a child that was made [through](through) here and does not return from that.
 pub fn child_begins() {
     after_in_child();
@@ -126,6 +149,7 @@ extern "C" fn after_in_child() {
     wait::forget_all();
     forks::next_generation();
     promises::are_parents();
+    vfork::forget();
     family::after_in_child();
     // One that forks in a handler goes on with the call that this has interrupted.
     if others && inside::holds_nothing() {

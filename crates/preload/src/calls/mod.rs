@@ -5,7 +5,7 @@
 //! - Connections: [`stream`] reads, writes, and answers for options and addresses; [`control`] is fcntl and
 //!   ioctl; [`stdio`] has libc's files on them
 //! - Waiting for several: [`epoll`], [`poll`], [`select`]
-//! - Processes: [`fork`]; [`exec`], [`spawn`] and [`enter`] start programs, with what is [`departing`]; by [`travel`]
+//! - Processes: [`fork`] and [`vfork`]; [`exec`], [`spawn`] and [`enter`] start programs, with what is [`departing`]; by [`travel`]
 //!   sockets go to others
 //! - Signals and threads: [`actions`] is sigaction, [`cancel`] pthread_cancel
 //! - [`io_uring`], which is refused
@@ -31,3 +31,4 @@ pub mod spawn;
 pub mod stdio;
 pub mod stream;
 pub mod travel;
+pub mod vfork;

@@ -9,6 +9,7 @@ use libc::pid_t;
 
 use super::exports;
 use crate::calls::fork;
+use crate::calls::vfork::Pipe;
 use crate::kernel::next::next;
 use crate::kernel::raw::{errno, set_errno};
 use crate::numbers::table;
@@ -19,8 +20,8 @@ pub(super) const SHARES_NUMBERS: c_int = libc::CLONE_THREAD | libc::CLONE_FILES;
 /// What needs the same memory.
 const WITH_MEMORY: c_int = libc::CLONE_VM | libc::CLONE_SIGHAND;
 
-/// These flags, for a child with memory of its own, and a parent that does not wait for it: meanwhile it would hold what
-/// others of its threads need, and the child itself.
+/// These flags, for a child with memory of its own. The kernel is not to have the parent [wait](crate::calls::vfork),
+/// which meanwhile would hold what others of its threads need, and the child itself.
 pub(super) fn with_own_memory(flags: u64) -> u64 {
     let flags = flags & !(libc::CLONE_VFORK as u64);
     match flags & libc::CLONE_VM as u64 {
@@ -29,22 +30,28 @@ pub(super) fn with_own_memory(flags: u64) -> u64 {
     }
 }
 
+/// Whether the parent waits until the child has executed a program, or ended.
+pub(super) fn waits(flags: u64) -> bool {
+    flags & libc::CLONE_VFORK as u64 != 0
+}
+
 /// The kernel takes no more arguments of clone3.
 const MOST: usize = 4096;
 
-/// A copy of the arguments of clone3, for a child with memory of its own.
+/// A copy of the arguments of clone3, for a child with memory of its own, and the flags that they had.
 ///
 /// # Safety
 /// So many bytes are readable there, of which the first are the flags.
-pub(super) unsafe fn copy(arguments: *const u64, size: usize) -> Vec<u64> {
+pub(super) unsafe fn copy(arguments: *const u64, size: usize) -> (Vec<u64>, u64) {
     let size = size.min(MOST);
     let mut copy = vec![0; size.div_ceil(size_of::<u64>()).max(1)];
     // SAFETY: as the caller promises; there is room for as many.
     unsafe {
         core::ptr::copy_nonoverlapping(arguments.cast::<u8>(), copy.as_mut_ptr().cast(), size);
     }
-    copy[0] = with_own_memory(copy[0]);
-    copy
+    let flags = copy[0];
+    copy[0] = with_own_memory(flags);
+    (copy, flags)
 }
 
 /// What a child runs.
@@ -54,6 +61,8 @@ type Main = unsafe extern "C" fn(*mut c_void) -> c_int;
 struct Begins {
     main: Main,
     argument: *mut c_void,
+    /// If the parent waits for it.
+    pipe: Option<Pipe>,
 }
 
 /// # Safety
@@ -62,7 +71,10 @@ unsafe extern "C" fn begin(begins: *mut c_void) -> c_int {
     fork::child_begins();
     // SAFETY: as the caller promises.
     unsafe {
-        let begins = &*begins.cast::<Begins>();
+        let begins = &mut *begins.cast::<Begins>();
+        if let Some(pipe) = begins.pipe.take() {
+            pipe.in_child();
+        }
         (begins.main)(begins.argument)
     }
 }
@@ -87,17 +99,23 @@ exports! {
         if is_thread || is_strange || table::used(0, u32::MAX).next().is_none() {
             return next(main, flags, argument);
         }
-        let begins = Begins { main, argument };
-        let at = (&raw const begins).cast_mut().cast();
-        let flags = with_own_memory(u64::from(flags as u32)) as c_int;
-        let mut failed = 0;
+        let mut begins = Begins { main, argument, pipe: None };
+        let at = &raw mut begins;
+        let flags = u64::from(flags as u32);
+        let (mut failed, mut parent) = (0, None);
         let made = fork::through(|| {
-            let made = next(begin, flags, at);
+            // SAFETY: this function's own; the child has a copy.
+            unsafe { (*at).pipe = waits(flags).then(Pipe::new).flatten() };
+            let made = next(begin, with_own_memory(flags) as c_int, at.cast());
             failed = errno();
+            // SAFETY: as above. The child has its end by now.
+            parent = unsafe { (*at).pipe.take() }.map(Pipe::in_parent);
             made as isize
         });
         if made < 0 {
             set_errno(failed);
+        } else if let Some(parent) = parent {
+            parent.waits();
         }
         made as c_int
     }

@@ -208,17 +208,19 @@ unsafe extern "C-unwind" fn by_number(
             libc::SYS_pipe2 => makers::pipe2(a as _, second) as c_long,
             libc::SYS_socketpair => socket::socketpair(fd, second, c as c_int, d as _) as c_long,
             libc::SYS_fork | libc::SYS_vfork => {
-                let made = fork::through(|| raw::call(libc::SYS_fork, [0; 6]));
+                let waits = number == libc::SYS_vfork;
+                let made = fork::through_and_wait(waits, || raw::call(libc::SYS_fork, [0; 6]));
                 raw::libc_result(made) as c_long
             }
             libc::SYS_clone => {
                 let flags = clone::with_own_memory(a as u64) as usize;
-                let made = fork::through(|| raw::call(number, [flags, b, c, d, e, f]));
+                let make = || raw::call(number, [flags, b, c, d, e, f]);
+                let made = fork::through_and_wait(clone::waits(a as u64), make);
                 raw::libc_result(made) as c_long
             }
             libc::SYS_clone3 => {
-                let mut arguments = clone::copy(a as *const u64, b);
-                let made = fork::through(|| {
+                let (mut arguments, flags) = clone::copy(a as *const u64, b);
+                let made = fork::through_and_wait(clone::waits(flags), || {
                     let at = arguments.as_mut_ptr() as usize;
                     raw::call(number, [at, b, c, d, e, f])
                 });

@@ -23,6 +23,11 @@ impl Number {
         Self(number)
     }
 
+    /// What it is, as long as this lives.
+    pub fn number(&self) -> c_int {
+        self.0
+    }
+
     /// It stays open.
     pub fn keep(self) -> c_int {
         let number = self.0;

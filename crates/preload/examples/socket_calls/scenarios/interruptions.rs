@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::{size_of, zeroed};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use super::Stage;
@@ -380,16 +381,21 @@ pub fn asked_for(stage: &mut Stage<'_>, _fd: c_int) {
     }
 }
 
-/// What a child does with its connection: what it closes its parent has still.
-extern "C" fn reads_and_closes(fd: *mut c_void) -> c_int {
-    let fd = fd.addr() as c_int;
+/// What a child does with its connection: what it closes its parent has still. At last it tells that it is done, which
+/// who waits for it finds when it goes on.
+extern "C" fn reads_and_closes(numbers: *mut c_void) -> c_int {
+    // SAFETY: what clone was given.
+    let [fd, done] = unsafe { *numbers.cast::<[c_int; 2]>() };
     let mut bytes = [0u8; 32];
     // SAFETY: an own descriptor and whole bytes.
     unsafe {
         let said = libc::write(fd, c"child".as_ptr().cast(), 5);
         let read = libc::read(fd, bytes.as_mut_ptr().cast(), 32);
         let closed = libc::close(fd);
-        c_int::from(said != 5 || read != 13 || closed != 0)
+        // For one who does not wait to go on.
+        libc::usleep(100_000);
+        let told = libc::write(done, c"x".as_ptr().cast(), 1);
+        c_int::from(said != 5 || read != 13 || closed != 0 || told != 1)
     }
 }
 
@@ -440,23 +446,27 @@ pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
     calls::await_bytes(fd, 13);
     let mut stack = vec![0u8; 1 << 20];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let (is_done, done) = std::io::pipe().expect("a pipe");
+    let mut numbers = [fd, done.as_raw_fd()];
     // SAFETY: the child has a stack of its own, makes a few calls and ends.
     let child = unsafe {
         let top = stack.as_mut_ptr().add(stack.len()).cast();
-        libc::clone(
-            reads_and_closes,
-            top,
-            flags,
-            std::ptr::without_provenance_mut(fd as usize),
-        )
+        libc::clone(reads_and_closes, top, flags, (&raw mut numbers).cast())
     };
+    let mut polled = libc::pollfd {
+        fd: is_done.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: an own entry.
+    let waited = unsafe { libc::poll(&raw mut polled, 1, 0) } == 1;
     let mut status = 0;
     // SAFETY: an own child.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     let got = stage.agent.tell("receive 5");
-    stage
-        .transcript
-        .note(format_args!("clone: {status}, the agent got {got}"));
+    stage.transcript.note(format_args!(
+        "clone: {status}, waited for: {waited}, the agent got {got}"
+    ));
     // A child of which nobody could be told: it may not have the connection, but it lives.
     // SAFETY: a fork: the child makes a few calls and ends.
     unsafe {
