@@ -27,20 +27,27 @@ pub fn close(fd: c_int) -> Result<usize, Errno> {
     if host::private_fds::contains(fd) {
         return Err(Errno::BADF);
     }
-    let held = table::remove(fd);
-    if let Some(held) = &held {
+    if let Some(held) = table::get(fd) {
         held.number_closes(fd);
+    }
+    let (closed, held) = give_up(fd);
+    if held.is_some() {
         standard::number_changed(fd);
     }
-    let closed = {
-        let _leaving = held.is_some().then(gate::leaving);
-        // SAFETY: the program gives up the number.
-        result(unsafe { sys!(libc::SYS_close, fd) })
-    };
     // The last reference ends the connection, after the number is free as in the kernel: a
     // lingering close waits in `number_closes`, before.
     drop(held);
     closed
+}
+
+/// Takes a number out of the table and closes it, and no fork comes between: its child would have a number that is open,
+/// and nobody's. What it was comes back.
+fn give_up(fd: c_int) -> (Result<usize, Errno>, Option<Held>) {
+    let _leaving = table::is_ours(fd).then(gate::leaving);
+    let held = table::remove(fd);
+    // SAFETY: the program gives up the number.
+    let closed = result(unsafe { sys!(libc::SYS_close, fd) });
+    (closed, held)
 }
 
 /// Closes a range, around the descriptors that are this library's own.
@@ -180,5 +187,46 @@ pub fn duplicate(fd: c_int) -> Result<OwnedFd, Errno> {
     unsafe {
         let new = result(sys!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 0usize))?;
         Ok(OwnedFd::from_raw_fd(new as c_int))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numbers::description::Content;
+    use crate::objects::tcp::Tcp;
+
+    fn is_asleep(thread: rustix::process::Pid) -> bool {
+        let path = format!("/proc/self/task/{thread}/stat");
+        let stat = std::fs::read_to_string(path).unwrap_or_default();
+        stat.rsplit(") ")
+            .next()
+            .is_some_and(|state| state.starts_with('S'))
+    }
+
+    /// The child has what its table says.
+    #[test]
+    fn who_closes_a_number_during_a_fork_has_it_in_the_table_until_it_is_closed() {
+        let fd = placeholder::placeholder(libc::AF_INET, true)
+            .unwrap()
+            .keep();
+        let tcp = Tcp::new(libc::AF_INET, false);
+        assert!(table::install(fd, Held::new(Content::Tcp(tcp))));
+        let still = gate::still();
+        let (tell, told) = std::sync::mpsc::channel();
+        let closes = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid()).unwrap();
+            close(fd)
+        });
+        let thread = told.recv().unwrap();
+        let mut looks = 0;
+        while looks < 200 && !closes.is_finished() {
+            looks = if is_asleep(thread) { looks + 1 } else { 0 };
+            std::thread::yield_now();
+        }
+        assert!(table::is_ours(fd));
+        drop(still);
+        assert_eq!(closes.join().unwrap(), Ok(0));
+        assert!(!table::is_ours(fd));
     }
 }
