@@ -50,22 +50,21 @@ fn give_up(fd: c_int) -> (Result<usize, Errno>, Option<Held>) {
     (closed, held)
 }
 
-/// Closes a range, around the descriptors that are this library's own.
+/// Closes a range, around the descriptors that are this library's own. Ours go one by one: what the kernel does for the
+/// program's own files may take long, and no fork waits for that.
 pub fn close_range(first: c_uint, last: c_uint, flags: c_int) -> Result<usize, Errno> {
     if first > last {
         return Err(Errno::INVAL);
     }
-    let mut were_ours = false;
-    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+    let closes = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
+    if closes && table::used(first, last).next().is_some() {
+        // Refuses flags that there are not, and gives the thread numbers of its own if it is to have them.
+        kernel_close_range(c_uint::MAX, c_uint::MAX, flags)?;
         for fd in table::used(first, last) {
-            if let Some(held) = table::remove(fd) {
-                held.number_closes(fd);
-                standard::number_changed(fd);
-                were_ours = true;
-            }
+            // One that is closed already is as good.
+            let _ = close(fd);
         }
     }
-    let _leaving = were_ours.then(gate::leaving);
     let mut hidden: Vec<c_uint> = host::private_fds::iter()
         .filter_map(|fd| c_uint::try_from(fd).ok())
         .filter(|fd| (first..=last).contains(fd))
