@@ -17,6 +17,7 @@ use crate::engine::wait::Sleep;
 use crate::engine::{promises, report, session, settings};
 use crate::kernel::next::next;
 use crate::kernel::scratch;
+use crate::numbers::placeholder;
 use crate::objects::set::bell;
 
 /// What `outboard explain` says of processes to come.
@@ -29,6 +30,7 @@ pub(super) fn before_filter() {
     scratch::calls_are_filtered();
     bell::calls_are_filtered();
     promises::calls_are_filtered();
+    placeholder::calls_are_filtered();
     if let Some(session) = session::current() {
         // It may not let the call pass by which memory goes back.
         session.keep_memory();

@@ -4,7 +4,7 @@
 //! what it is.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use host::private_fds;
@@ -45,8 +45,20 @@ impl Drop for Number {
 
 /// The socket of which all placeholders of a family are duplicates. It is hidden from the program, but not from calls
 /// of which nobody is told: its number may be a file of the program's by now, of which nobody is to have a duplicate. So
-/// there is its inode beside the number, in one word, which is 0 before there is one.
+/// there is its inode beside the number, in one word, which is 0 before there is one. Where system calls are filtered
+/// nothing is asked of it any more.
 struct Template(AtomicU64);
+
+/// No socket's inode.
+const UNKNOWN: u64 = 0;
+
+/// System calls are filtered: to ask for an inode might end the process, or be refused.
+static FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// The process puts itself under a filter of system calls.
+pub fn calls_are_filtered() {
+    FILTERED.store(true, Ordering::Relaxed);
+}
 
 impl Template {
     const fn new() -> Self {
@@ -65,7 +77,7 @@ impl Template {
                 self.make(family)?;
                 continue;
             };
-            if Self::inode(number) == Some(word & u64::from(u32::MAX)) {
+            if Self::is_still(number, word & u64::from(u32::MAX)) {
                 // SAFETY: makes a new number.
                 let new = result(unsafe { sys!(libc::SYS_fcntl, number, command, 0usize) })?;
                 return Ok(Number(new as c_int));
@@ -80,7 +92,7 @@ impl Template {
 
     fn make(&self, family: c_int) -> Result<(), Errno> {
         let fresh = private_socket(family)?;
-        let inode = Self::inode(fresh).ok_or(Errno::BADF)?;
+        let inode = Self::inode(fresh).unwrap_or(UNKNOWN);
         // SAFETY: a number that nobody else knows.
         let fresh = unsafe { OwnedFd::from_raw_fd(fresh) };
         let word = Self::word_of(fresh.as_raw_fd(), inode);
@@ -92,12 +104,29 @@ impl Template {
         Ok(())
     }
 
-    /// The inode of a socket, of which no two have the same.
-    fn inode(fd: c_int) -> Option<u64> {
+    /// Whether the number is what it was. One of which the kernel does not tell is taken for that.
+    fn is_still(number: c_int, inode: u64) -> bool {
+        if inode == UNKNOWN || FILTERED.load(Ordering::Relaxed) {
+            return true;
+        }
+        match Self::inode(number) {
+            Ok(now) => now == inode,
+            Err(errno) => errno != Errno::BADF,
+        }
+    }
+
+    /// The inode of a socket, of which no two have the same; [`UNKNOWN`] for anything else.
+    fn inode(fd: c_int) -> Result<u64, Errno> {
+        if FILTERED.load(Ordering::Relaxed) {
+            return Ok(UNKNOWN);
+        }
         // SAFETY: asks of a number.
-        let facts = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
+        let facts = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) })?;
         let is_socket = rustix::fs::FileType::from_raw_mode(facts.st_mode).is_socket();
-        is_socket.then_some(facts.st_ino & u64::from(u32::MAX))
+        Ok(match is_socket {
+            true => facts.st_ino & u64::from(u32::MAX),
+            false => UNKNOWN,
+        })
     }
 }
 
@@ -182,7 +211,7 @@ mod tests {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
         becomes(number, &writer);
         let second = new().unwrap();
-        assert!(Template::inode(second.0).is_some(), "a socket");
+        assert_ne!(Template::inode(second.0), Ok(UNKNOWN), "a socket");
         assert_ne!(Template::inode(second.0), Template::inode(first.0));
         assert!(!private_fds::contains(number), "it is the program's");
         // SAFETY: a number of this test's.
@@ -194,5 +223,19 @@ mod tests {
             Ok(0),
             "nobody has the file"
         );
+    }
+
+    /// As where a filter answers for the kernel.
+    #[test]
+    fn one_of_which_nothing_is_known_is_kept() {
+        let (reader, _writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let number = reader.as_raw_fd();
+        assert!(Template::is_still(number, UNKNOWN));
+        assert!(!Template::is_still(number, 5), "it is a pipe");
+        let socket = private_socket(libc::AF_INET).unwrap();
+        let inode = Template::inode(socket).unwrap();
+        assert!(Template::is_still(socket, inode));
+        drop(Number(socket));
+        assert!(!Template::is_still(c_int::MAX, inode), "there is none");
     }
 }
