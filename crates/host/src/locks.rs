@@ -16,7 +16,8 @@ impl<T> Held for MutexGuard<'_, T> {}
 /// How locks are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// For a moment each. If one is not to be had, neither are those that come after it.
+    /// For a moment each, but the first, for which one waits better when he comes back. If one is not to be had, neither
+    /// are those that come after it.
     Together,
     /// For a moment each, whatever is missing.
     AsCanBe,
@@ -51,6 +52,7 @@ impl<'a> Locks<'a> {
     pub(crate) fn take<T>(&mut self, mutex: &'a Mutex<T>) {
         let guard = match self.manner {
             Manner::Together if self.are_missing => return,
+            Manner::Together if self.held.is_empty() => try_lock(mutex),
             Manner::Together | Manner::AsCanBe => lock_soon(mutex),
             Manner::Surely => Some(lock(mutex)),
         };
@@ -64,11 +66,6 @@ impl<'a> Locks<'a> {
     pub(crate) fn are_all(&self) -> bool {
         !self.are_missing
     }
-}
-
-/// Whether a lock is to be had now, or in a moment.
-pub(crate) fn is_soon_free<T>(mutex: &Mutex<T>) -> bool {
-    lock_soon(mutex).is_some()
 }
 
 fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {

@@ -89,45 +89,67 @@ self_cell!(
     }
 );
 
-/// How long somebody is left alone who has a lock and waits for the engine.
-const PAUSE: Duration = Duration::from_millis(1);
+/// How long somebody is left alone who has a lock and waits for the engine: at first, and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+
+/// The pauses of one who waits.
+struct Pauses(Duration);
+
+impl Pauses {
+    fn new() -> Self {
+        Self(PAUSES[0])
+    }
+
+    /// With no lock held.
+    fn pause(&mut self) {
+        pause(self.0);
+        self.0 = (self.0 * 2).min(PAUSES[1]);
+    }
+}
 
 /// Takes all locks of a session but that of the way to ask the engine. `holds_none`: the calling thread has
 /// none of them itself, and so waits until it has all; otherwise it takes those that are to be had.
 pub(crate) fn quiet(session: &Arc<SessionCore>, holds_none: bool) -> Quiet {
+    let mut pauses = Pauses::new();
     loop {
-        let all = Quiet::new(Everything::of(session), |all| all.lock(Manner::Together));
-        let attachment = all.borrow_owner().attachment.as_deref();
-        if all.borrow_dependent().are_all() && can_ask(attachment) {
-            return all;
+        // Before anything is locked: while one waits for an answer, the others go on.
+        if can_ask(session.present().as_deref()) {
+            let all = Quiet::new(Everything::of(session), |all| all.lock(Manner::Together));
+            let attachment = all.borrow_owner().attachment.as_deref();
+            if all.borrow_dependent().are_all() && can_ask(attachment) {
+                return all;
+            }
         }
-        drop(all);
         if !holds_none {
             return Quiet::new(Everything::of(session), |all| all.lock(Manner::AsCanBe));
         }
-        pause(PAUSE);
+        pauses.pause();
     }
 }
 
 /// Waits until nobody has a lock who waits for the engine. All that it takes for that it lets go of.
 pub(crate) fn await_calm(session: &Arc<SessionCore>) {
-    loop {
-        let attachment = session.present();
-        let listeners = session.listeners.living();
-        let mut locks = Locks::taken(Manner::Together);
-        session.lock_link(&mut locks);
-        if let Some(attachment) = &attachment {
-            attachment.lock_pump(&mut locks);
-        }
-        for listener in &listeners {
-            listener.lock_all(&mut locks);
-        }
-        if locks.are_all() && can_ask(attachment.as_deref()) {
-            return;
-        }
-        drop(locks);
-        pause(PAUSE);
+    let mut pauses = Pauses::new();
+    while !is_calm(session) {
+        pauses.pause();
     }
+}
+
+fn is_calm(session: &Arc<SessionCore>) -> bool {
+    let attachment = session.present();
+    if !can_ask(attachment.as_deref()) {
+        return false;
+    }
+    let listeners = session.listeners.living();
+    let mut locks = Locks::taken(Manner::Together);
+    session.lock_link(&mut locks);
+    if let Some(attachment) = &attachment {
+        attachment.lock_pump(&mut locks);
+    }
+    for listener in &listeners {
+        listener.lock_all(&mut locks);
+    }
+    locks.are_all() && can_ask(attachment.as_deref())
 }
 
 /// Whether nobody waits for an answer of the engine's just now. Of a connection that is being claimed the engine would

@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, GRANT, HANG, is_asleep};
-use host::{
-    Accepted, ConnectOptions, Errno, Listener, Poller, Readiness, Session, Socket, Source,
-};
+use host::{Accepted, ConnectOptions, Errno, Listener, Poller, Readiness, Session, Socket, Source};
 use queue_pair::control::{AdmissionLimit, AdmissionPolicy, Request};
 use queue_pair::{Completion, ConnRef, Submission};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -439,6 +437,43 @@ fn a_fork_waits_until_one_who_waits_for_the_engine_has_let_go() {
         drop(token);
         waits.join().unwrap();
         assert!(!session.is_attached());
+    });
+}
+
+/// Nor does it keep from others what they need meanwhile, or a core.
+#[test]
+fn a_fork_sleeps_while_another_waits_for_an_answer() {
+    let engine = FakeEngine::start();
+    let (session, listener) = engine.listening();
+    let (conn, _socket) = engine.connection(&listener);
+    let mut stopped = engine.lock();
+    stopped.ticketed = Some(conn);
+    let shown = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let is_here = tell.clone();
+        let session = &session;
+        let claims = scope.spawn(move || {
+            is_here.send(rustix::thread::gettid()).unwrap();
+            let _ = session.claim(shown);
+        });
+        sleeps_for_long(told.recv().unwrap());
+        let forks = scope.spawn(move || {
+            tell.send(rustix::thread::gettid()).unwrap();
+            drop(session.before_fork());
+        });
+        let thread = told.recv().unwrap();
+        let looks = (0..300).map(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            is_asleep(thread)
+        });
+        let asleep = looks.filter(|sleeps| *sleeps).count();
+        assert!(!forks.is_finished());
+        drop(stopped);
+        claims.join().unwrap();
+        forks.join().unwrap();
+        // One that wants the core is not asleep, whether or not it has it.
+        assert!(asleep > 40, "{asleep} of 300");
     });
 }
 

@@ -58,7 +58,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use crate::bell_name::BellName;
 use crate::clock::monotonic_ns;
 use crate::lock::{lock, try_lock};
-use crate::locks::{Locks, is_soon_free};
+use crate::locks::Locks;
 use crate::nudge::Nudges;
 use crate::private_fds::{Private, lift};
 use crate::reserve;
@@ -353,9 +353,9 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         locks.take(&self.pump);
     }
 
-    /// Whether nobody has the lock under which the engine is asked for longer than a moment.
+    /// Whether nobody has the lock under which the engine is asked. Whoever asks this may hold others, and does not wait.
     pub(crate) fn can_ask(&self) -> bool {
-        is_soon_free(&self.control)
+        try_lock(&self.control).is_some()
     }
 
     /// Takes the lock under which the engine is asked, for a fork.
