@@ -421,7 +421,8 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	};
 	struct endpoint endpoint = { .protocol = IPPROTO_TCP };
 	struct bpf_sock_tuple tuple = {};
-	struct treatment *treatment;
+	struct treatment *found, copy;
+	const struct treatment *treatment = &copy;
 	struct upper upper = {};
 	struct segment segment = {};
 	union flow_key key = {};
@@ -462,10 +463,12 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 		return leave(context, -failed);
 	endpoint.port = segment.dest;
 
-	treatment = bpf_map_lookup_elem(&endpoints, &endpoint);
-	if (!treatment)
+	found = bpf_map_lookup_elem(&endpoints, &endpoint);
+	if (!found)
 		return leave(context, upper.fragment ? REASON_FRAGMENT :
 				      segment.quoted ? REASON_NOT_TCP : REASON_NOT_STEERED);
+	/* What is replaced becomes another endpoint's by the change after the next, whoever still reads it here. */
+	copy = *found;
 
 	if (treatment->flags & FLAG_CLOSING && segment.opens)
 		return to_kernel(REASON_CLOSING);
