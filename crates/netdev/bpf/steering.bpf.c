@@ -363,8 +363,8 @@ static __always_inline int leave_new(const struct treatment *treatment, __u32 re
 	return to_kernel(reason);
 }
 
-#include "steering_shared.h"
 #include "steering_cookie.h"
+#include "steering_shared.h"
 
 /* The ports of a tuple whose addresses have been read. */
 static __always_inline void set_ports(struct bpf_sock_tuple *tuple, int type,
@@ -476,7 +476,7 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	if (treatment->flags & FLAG_SHARED) {
 		set_ports(&tuple, type, &segment);
 		set_key(&key, &endpoint, &tuple, type, &segment);
-		verdict = shared(context, treatment, &key, &tuple, tuple_size, &segment);
+		verdict = shared(context, treatment, &key, &tuple, tuple_size, type, &segment);
 		if (verdict >= 0)
 			return verdict;
 	} else if (segment.opens && treatment->action == ACTION_ENGINE && is_stale(context->rx_queue_index)) {
@@ -490,10 +490,7 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 			/* Where nobody listens, somebody may by the time the kernel looks. */
 			if (asks && (!state || state == STATE_NOT_SHOWN))
 				return leave_new(treatment, REASON_CLOSING);
-			if (mixed && is_connection(state))
-				return to_kernel(REASON_KERNEL_CONNECTION);
-			if (mixed && state == BPF_TCP_LISTEN &&
-			    answers_cookie(context, &tuple, tuple_size, type, &segment))
+			if (mixed && is_kernels(context, state, &tuple, tuple_size, type, &segment))
 				return to_kernel(REASON_KERNEL_CONNECTION);
 		}
 	}

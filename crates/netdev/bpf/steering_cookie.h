@@ -6,7 +6,7 @@
  * would have to remember into the number of its SYN-ACK, and knows it again by the ACK. Until then a lookup finds the
  * listening socket alone.
  *
- * Included by steering.bpf.c.
+ * Included by steering.bpf.c after what it asks of the kernel.
  */
 
 /* Whether the kernel would take this segment for the answer to a cookie of its own. Where it has sent none for a
@@ -47,4 +47,12 @@ static __always_inline int answers_cookie(struct xdp_md *context, struct bpf_soc
 	answer = bpf_tcp_check_syncookie(sock, &ip, sizeof(ip), &tcp, sizeof(tcp));
 	bpf_sk_release(sock);
 	return !answer;
+}
+
+/* Whether a segment to a socket in this state belongs to a connection of the kernel's, or makes it one. */
+static __always_inline int is_kernels(struct xdp_md *context, int state, struct bpf_sock_tuple *tuple,
+				      __u32 size, int type, const struct segment *segment)
+{
+	return is_connection(state) || (state == BPF_TCP_LISTEN &&
+					answers_cookie(context, tuple, size, type, segment));
 }

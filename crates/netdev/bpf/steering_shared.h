@@ -5,9 +5,9 @@
  * A share of the keyed hashes of 4-tuples is the engine's. Whose a connection is stands in a table from its
  * SYN on, and that is asked first, so that another share moves nobody, and a SYN that is sent again goes where
  * the first went. The table holds the connections that were used last; one that it has lost is the kernel's if
- * the kernel knows it, and else the engine's.
+ * the kernel knows it, or by the answer to its SYN cookie will, and else the engine's.
  *
- * Included by steering.bpf.c after what it asks of the kernel.
+ * Included by steering.bpf.c after what it asks of the kernel, and steering_cookie.h.
  */
 #include "siphash.h"
 
@@ -180,11 +180,11 @@ static __always_inline int whose_syn(struct xdp_md *context, const struct treatm
 /* Gives a frame of a shared endpoint to the kernel, if it is the kernel's: the verdict, or -1. */
 static __always_inline int shared(struct xdp_md *context, const struct treatment *treatment,
 				  const union flow_key *key, struct bpf_sock_tuple *tuple,
-				  __u32 tuple_size, const struct segment *segment)
+				  __u32 tuple_size, int type, const struct segment *segment)
 {
 	struct flow *flow = bpf_map_lookup_elem(&flows, key);
 	struct load *load = load_of(treatment);
-	int owner, again;
+	int owner, again, state;
 
 	if (flow && flow->epoch != treatment->epoch)
 		flow = 0;
@@ -213,7 +213,10 @@ static __always_inline int shared(struct xdp_md *context, const struct treatment
 			follow(flow, segment, load);
 		return flow->owner == OWNER_KERNEL ? to_kernel(REASON_SHARE) : -1;
 	}
-	owner = kernel_has(context, tuple, tuple_size) ? OWNER_KERNEL : OWNER_ENGINE;
+	/* A flood of SYNs, for which the kernel sends cookies, is what makes the table lose them. */
+	state = kernel_state(context, tuple, tuple_size, 0);
+	owner = is_kernels(context, state, tuple, tuple_size, type, segment) ? OWNER_KERNEL :
+									       OWNER_ENGINE;
 	count_data(load, segment, owner);
 	if (owner == OWNER_ENGINE)
 		return -1;

@@ -16,7 +16,7 @@ use common::{ACK, Frame, SYN};
 use lab::{Side, World};
 use netdev::Interface;
 use netdev::packet::{FrameBatch, RawSocket};
-use netdev::steering::{Endpoint, Reason, Share, Verdict};
+use netdev::steering::{Endpoint, Reason, SHARE_ALL, Share, Verdict};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const RST: u8 = 0x04;
@@ -89,13 +89,14 @@ fn who_answers_a_cookie_of_the_kernels_is_its_own() {
         Side::Server.ipv6().into(),
     ] {
         let client = client(&world, server);
-        for share in [Share::Mixed, Share::Closing] {
-            let done = world.on(Side::Server, || {
+        let done = world.on(Side::Server, || {
+            for share in [Share::Mixed, Share::Closing] {
                 cookie(&world, client, server, share);
-                Ok(())
-            });
-            done.expect("on the server's side");
-        }
+            }
+            forgotten(&world, client, server);
+            Ok(())
+        });
+        done.expect("on the server's side");
     }
 }
 
@@ -136,4 +137,47 @@ fn cookie(world: &World, client: IpAddr, server: IpAddr, share: Share) {
     ] {
         bench.expect(what, &other, engines.0, engines.1);
     }
+}
+
+/// At a shared endpoint, which has forgotten whose the client's SYN was: for a flood of others, say.
+fn forgotten(world: &World, client: IpAddr, server: IpAddr) {
+    const ROOM: u32 = 1024;
+    let listener = TcpListener::bind((server, 0)).expect("listen");
+    let port = listener.local_addr().expect("address").port();
+    let endpoint = Endpoint::new(server, port);
+    let shared = |share| Share::Shared { share, slot: 0 };
+    let mut bench = Bench::remembering(ROOM);
+    bench.show(&listener);
+    let added = bench.steering.add_port(endpoint, shared(0));
+    added.expect("add_port");
+    let from = |client_port, flags, seq, ack| {
+        Frame::new(client, server, port).with(|frame| {
+            frame.src_port = client_port;
+            (frame.tcp_flags, frame.seq, frame.ack) = (flags, seq, ack);
+        })
+    };
+    const CLIENT: u16 = 40_000;
+    let engines = (Verdict::Redirect, Reason::Engine);
+    let kernels = (Verdict::Kernel, Reason::Shared);
+    let syn = from(CLIENT, SYN, 100, 0);
+    bench.expect("its SYN", &syn, kernels.0, kernels.1);
+    let cookie = answered(world, &syn).wrapping_add(1);
+    let changed = bench.steering.set_share(endpoint, shared(SHARE_ALL));
+    changed.expect("it is steered");
+    for stranger in 1..4 * ROOM as u16 {
+        for flags in [SYN, ACK] {
+            let stranger = from(stranger, flags, 7, 7);
+            bench.expect("a stranger", &stranger, engines.0, engines.1);
+        }
+    }
+    for (what, other) in [
+        ("a wrong number", from(CLIENT, ACK, 101, cookie ^ 1 << 20)),
+        ("another client", from(CLIENT + 1, ACK, 101, cookie)),
+        ("no answer", from(CLIENT, ACK | RST, 101, cookie)),
+    ] {
+        bench.expect(what, &other, engines.0, engines.1);
+    }
+    let ack = from(CLIENT, ACK, 101, cookie);
+    bench.expect("the answer", &ack, Verdict::Kernel, Reason::Forgotten);
+    bench.expect("what follows", &ack, kernels.0, kernels.1);
 }
