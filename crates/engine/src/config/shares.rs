@@ -14,12 +14,20 @@ struct Held {
 
 impl Held {
     fn of(uid: u32, holders: impl Iterator<Item = u32>) -> Self {
+        Self::of_users(uid, holders.map(|holder| (holder, 1)))
+    }
+
+    /// Of how many each user has.
+    fn of_users(uid: u32, users: impl Iterator<Item = (u32, usize)>) -> Self {
         let (mut roots, mut others, mut own) = (0, 0, 0);
-        for holder in holders {
-            let of_root = holder == ROOT;
-            roots += usize::from(of_root);
-            others += usize::from(!of_root);
-            own += usize::from(holder == uid);
+        for (user, count) in users {
+            match user {
+                ROOT => roots += count,
+                _ => others += count,
+            }
+            if user == uid {
+                own += count;
+            }
         }
         Self { roots, others, own }
     }
@@ -38,7 +46,12 @@ impl Held {
 /// Whether `uid` may have one more of something of which there are `limit`, and which these users have.
 /// One user but root can have half of all; so can two, but for root's share.
 pub fn has_room(limit: usize, uid: u32, holders: impl Iterator<Item = u32>) -> bool {
-    let held = Held::of(uid, holders);
+    has_room_among(limit, uid, holders.map(|holder| (holder, 1)))
+}
+
+/// The same where it is known how many each user has.
+pub fn has_room_among(limit: usize, uid: u32, users: impl Iterator<Item = (u32, usize)>) -> bool {
+    let held = Held::of_users(uid, users);
     held.leaves_one(limit, uid) && (uid == ROOT || held.own < limit / 2)
 }
 

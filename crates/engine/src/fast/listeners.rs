@@ -20,6 +20,9 @@ const SLOT_BITS: u32 = 16;
 /// accept is no use.
 const OFFERS: usize = 4096;
 
+/// Sockets that can be shown for a listener: as many as share a port (SO_REUSEPORT), and are replaced by as many.
+const PROOFS: usize = 256;
+
 /// The slot of the listener of this number.
 fn slot_of(number: u32) -> usize {
     (number & ((1 << SLOT_BITS) - 1)) as usize
@@ -176,6 +179,11 @@ impl Listener {
             true => Steered::Closing,
             false => self.how,
         }
+    }
+
+    /// Whether a socket was shown for it already, or there is room for one more.
+    pub fn may_prove(&self, cookie: u64) -> bool {
+        self.proofs.len() < PROOFS || self.proofs.contains(&cookie)
     }
 
     /// One more socket was shown for it.

@@ -212,7 +212,7 @@ impl Network for FixedNetwork {
         Ok(())
     }
 
-    fn show_socket(&mut self, cookie: u64) -> std::io::Result<()> {
+    fn show_socket(&mut self, cookie: u64, _: u32) -> std::io::Result<()> {
         self.shown.insert(cookie);
         Ok(())
     }

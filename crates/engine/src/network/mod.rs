@@ -185,8 +185,11 @@ pub trait Network {
     fn unsteer(&mut self, address: IpAddr, port: u16);
 
     /// What is new at the ports of listeners comes to the engine where the kernel would give it to the socket with
-    /// this cookie.
-    fn show_socket(&mut self, cookie: u64) -> std::io::Result<()>;
+    /// this cookie, which counts as this user's if it is new.
+    ///
+    /// # Errors
+    /// There is no room: `DQUOT` for this user alone.
+    fn show_socket(&mut self, cookie: u64, uid: u32) -> std::io::Result<()>;
 
     /// Not any more.
     fn hide_socket(&mut self, cookie: u64);

@@ -40,8 +40,9 @@ pub trait Steer {
     ) -> std::io::Result<()>;
     /// Leaves it to the kernel.
     fn unsteer(&mut self, address: IpAddr, port: u16) -> std::io::Result<()>;
-    /// New connections that the kernel would give to the socket with this cookie are a listener's.
-    fn show_socket(&mut self, cookie: u64) -> std::io::Result<()>;
+    /// New connections that the kernel would give to the socket with this cookie are a listener's. It counts as this
+    /// user's if it is new.
+    fn show_socket(&mut self, cookie: u64, uid: u32) -> std::io::Result<()>;
     /// Not any more.
     fn hide_socket(&mut self, cookie: u64) -> std::io::Result<()>;
     /// What time it is, in nanoseconds.
@@ -420,8 +421,8 @@ impl<S: Steer> Network for KernelNetwork<S> {
             .steer(address, port, how, self.only_on(address))
     }
 
-    fn show_socket(&mut self, cookie: u64) -> std::io::Result<()> {
-        self.steering.show_socket(cookie)
+    fn show_socket(&mut self, cookie: u64, uid: u32) -> std::io::Result<()> {
+        self.steering.show_socket(cookie, uid)
     }
 
     fn hide_socket(&mut self, cookie: u64) {

@@ -7,7 +7,7 @@
 //! The tables say the same on all interfaces: this machine takes what is for any of its addresses by whichever
 //! interface it comes. Only a link-local address is steered on its own link alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use netdev::steering::{Counts, Endpoint, STALE, Share, Steering, SteeringError, Watch};
+use netdev::steering::{Counts, Endpoint, MAX_SHOWN, STALE, Share, Steering, SteeringError, Watch};
+use rustix::io::Errno;
 
+use crate::config::shares;
 use crate::exchange::WorkerId;
 use crate::network::{NicId, Shared, Steer, Steered};
 
@@ -28,8 +30,18 @@ struct Table {
     responders: Vec<(NicId, Endpoint)>,
     /// What each worker wants of an endpoint.
     wants: HashMap<Endpoint, Vec<(WorkerId, Steered)>>,
-    /// The workers that have a listener for a socket, by its cookie, one bit each.
-    sockets: HashMap<u64, u64>,
+    /// The sockets that are shown, by their cookies.
+    sockets: HashMap<u64, ShownSocket>,
+    /// How many of them each user has.
+    users: BTreeMap<u32, usize>,
+}
+
+/// A socket that is shown.
+struct ShownSocket {
+    /// The workers that have a listener for it, one bit each.
+    workers: u64,
+    /// Whose it counts as: who showed it first.
+    uid: u32,
 }
 
 /// How often a worker has not come in time. Read in each turn of all, and hardly ever written: it has a cache line of
@@ -59,6 +71,7 @@ impl SteeringTable {
             responders: Vec::new(),
             wants: HashMap::new(),
             sockets: HashMap::new(),
+            users: BTreeMap::new(),
         }));
         let absences = Arc::new(Absences::default());
         let of_worker = |index: usize| {
@@ -237,31 +250,49 @@ impl Steer for SteeringTable {
         table.apply(endpoint, On::Known)
     }
 
-    fn show_socket(&mut self, cookie: u64) -> io::Result<()> {
+    fn show_socket(&mut self, cookie: u64, uid: u32) -> io::Result<()> {
         let worker = self.worker.bit();
         let mut table = self.table();
-        if !table.sockets.contains_key(&cookie) {
-            let shown = table.each_socket(|steering| steering.show_socket(cookie));
-            if shown.is_err() {
-                let _ = table.each_socket(|steering| steering.hide_socket(cookie));
-                return shown;
-            }
+        if let Some(socket) = table.sockets.get_mut(&cookie) {
+            socket.workers |= worker;
+            return Ok(());
         }
-        *table.sockets.entry(cookie).or_default() |= worker;
+        let users = table.users.iter().map(|(uid, count)| (*uid, *count));
+        if !shares::has_room_among(MAX_SHOWN as usize, uid, users) {
+            return Err(Errno::DQUOT.into());
+        }
+        let shown = table.each_socket(|steering| steering.show_socket(cookie));
+        if shown.is_err() {
+            let _ = table.each_socket(|steering| steering.hide_socket(cookie));
+            return shown;
+        }
+        let socket = ShownSocket {
+            workers: worker,
+            uid,
+        };
+        table.sockets.insert(cookie, socket);
+        *table.users.entry(uid).or_default() += 1;
         Ok(())
     }
 
     fn hide_socket(&mut self, cookie: u64) -> io::Result<()> {
         let worker = self.worker.bit();
         let mut table = self.table();
-        let Some(workers) = table.sockets.get_mut(&cookie) else {
+        let Some(socket) = table.sockets.get_mut(&cookie) else {
             return Ok(());
         };
-        *workers &= !worker;
-        if *workers != 0 {
+        socket.workers &= !worker;
+        if socket.workers != 0 {
             return Ok(());
         }
+        let uid = socket.uid;
         table.sockets.remove(&cookie);
+        if let Some(count) = table.users.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                table.users.remove(&uid);
+            }
+        }
         table.each_socket(|steering| steering.hide_socket(cookie))
     }
 
@@ -404,13 +435,45 @@ mod tests {
         let mut workers = SteeringTable::of(Vec::new(), 2);
         let known = |workers: &[SteeringTable]| workers[0].table().sockets.len();
         for worker in &mut workers {
-            worker.show_socket(7).unwrap();
-            worker.show_socket(7).unwrap();
+            worker.show_socket(7, 0).unwrap();
+            worker.show_socket(7, 0).unwrap();
         }
         assert_eq!(known(&workers), 1);
         for (worker, left) in [(0, 1), (0, 1), (1, 0), (1, 0)] {
             workers[worker].hide_socket(7).unwrap();
             assert_eq!(known(&workers), left);
         }
+    }
+
+    #[test]
+    fn one_user_cannot_show_so_many_sockets_that_others_can_show_none() {
+        const MOST: u64 = MAX_SHOWN as u64;
+        let mut workers = SteeringTable::of(Vec::new(), 2);
+        let mut next = 0;
+        let mut fill = |workers: &mut [SteeringTable], uid| {
+            let before = next;
+            // By one worker and the other in turn; what both have is one.
+            while workers[next as usize % 2].show_socket(next, uid).is_ok() {
+                workers[1 - next as usize % 2]
+                    .show_socket(next, uid)
+                    .unwrap();
+                next += 1;
+                assert!(next <= MOST);
+            }
+            let refused = workers[0].show_socket(next, uid).unwrap_err();
+            assert_eq!(Errno::from_io_error(&refused), Some(Errno::DQUOT));
+            next - before
+        };
+        let filled = [1000, 1001, 1002].map(|uid| fill(&mut workers, uid));
+        // Half for the first; all but root's share for the others.
+        assert_eq!(filled, [MOST / 2, MOST / 2 - MOST / 8, 0]);
+        workers[0].show_socket(MOST, shares::ROOT).unwrap();
+        // What is shown already is no more for being shown again.
+        workers[1].show_socket(0, 1002).unwrap();
+        // What one user had another can have, once nobody has it.
+        workers[0].hide_socket(0).unwrap();
+        workers[0].show_socket(MOST + 1, 1001).unwrap_err();
+        workers[1].hide_socket(0).unwrap();
+        workers[0].show_socket(MOST + 1, 1001).unwrap();
     }
 }

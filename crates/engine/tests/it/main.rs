@@ -32,6 +32,7 @@ mod outside;
 mod past;
 mod posted;
 mod pressure;
+mod proofs;
 mod reclaim;
 mod resting;
 mod rights;

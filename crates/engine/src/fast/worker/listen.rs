@@ -124,9 +124,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         proof: Proof,
         backlog: u32,
     ) -> Result<(u32, bool), Errno> {
+        self.may_listen(session, local.port())?;
+        let uid = self.sessions.get(session).map_or(0, |s| s.process.uid);
         // Before anything is steered: what is new is the kernel's while it is not.
-        if let Err(error) = self.network.show_socket(proof.cookie) {
-            tracing::warn!(%local, %error, "the steering is shown no more sockets");
+        if let Err(error) = self.network.show_socket(proof.cookie, uid) {
+            self.counters.drop(Drop::ListenersFull);
+            // Who has as many as a user may does not fill the log as well.
+            if Errno::from_io_error(&error) != Some(Errno::DQUOT) {
+                tracing::warn!(%local, %error, "the steering is shown no more sockets");
+            }
             return Err(Errno::NOBUFS);
         }
         let opened = self.find_or_make_listener(session, local, proof, backlog);
@@ -144,6 +150,24 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
+    /// What is known of a new one before there is anything to undo.
+    fn may_listen(&mut self, session: SessionId, port: u16) -> Result<(), Errno> {
+        if self.stopping {
+            // The next engine is to be asked.
+            return Err(Errno::AGAIN);
+        }
+        if !self.config.access.admits_listener(port) {
+            return Err(Errno::ACCESS);
+        }
+        // Each costs something whenever a process goes or forks, and there need not be a socket for each.
+        let most = self.config.limits.listeners as usize;
+        if self.listeners.of_session(session).count() >= most {
+            self.counters.drop(Drop::ListenersFull);
+            return Err(Errno::NOBUFS);
+        }
+        Ok(())
+    }
+
     fn find_or_make_listener(
         &mut self,
         session: SessionId,
@@ -156,20 +180,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }: Proof,
         backlog: u32,
     ) -> Result<(u32, bool), Errno> {
-        if self.stopping {
-            // The next engine is to be asked.
-            return Err(Errno::AGAIN);
-        }
-        if !self.config.access.admits_listener(local.port()) {
-            return Err(Errno::ACCESS);
-        }
         let local = canonical(local);
-        // Each costs something whenever a process goes or forks, and there need not be a socket for each.
-        let most = self.config.limits.listeners as usize;
-        if self.listeners.of_session(session).count() >= most {
-            self.counters.drop(Drop::ListenersFull);
-            return Err(Errno::NOBUFS);
-        }
         let backlog = backlog.min(self.config.limits.accept_backlog);
         if let Some(listener) = self.listeners.on(local) {
             let number = listener.number;
@@ -182,6 +193,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         }
         if let Some(listener) = self.listeners.on(local) {
+            // A process that stops listening and keeps its socket has no member, and the socket is here.
+            if !listener.may_prove(cookie) {
+                self.counters.drop(Drop::ListenersFull);
+                return Err(Errno::NOBUFS);
+            }
             listener.prove(cookie);
             listener.backlog = listener.backlog.max(backlog);
             let (number, id, backlog) = (listener.number, listener.id, listener.backlog);

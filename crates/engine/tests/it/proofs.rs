@@ -1,0 +1,71 @@
+//! How many of the kernel's sockets can be shown for a listener.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use crate::world::{Host, World};
+use queue_pair::control::{Fds, Reply, Request};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+/// One that shares its port, of the kernel's choice if that is 0.
+fn sharing(port: u16) -> TcpListener {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+    let socket = socket.expect("a socket");
+    sockopt::set_socket_reuseport(&socket, true).expect("it can share");
+    let local = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    rustix::net::bind(&socket, &local).expect("who is there shares as well");
+    rustix::net::listen(&socket, 1).expect("bound");
+    socket.into()
+}
+
+fn show(world: &mut World, host: &mut Host, kernel: &TcpListener) -> Reply {
+    let request = Request::Listen {
+        addr: kernel.local_addr().expect("bound"),
+        v6only: false,
+        backlog: 1,
+        pinned: false,
+    };
+    let shown: OwnedFd = kernel.try_clone().expect("descriptors").into();
+    world
+        .request(host, &request, [shown].into_iter().collect())
+        .0
+}
+
+/// A program that stops listening and keeps its socket has no listener that counts, and the steering knows the
+/// socket for as long as others listen there.
+#[test]
+fn only_so_many_are_shown_for_one() {
+    const MOST: usize = 256;
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let first = sharing(0);
+    let port = first.local_addr().expect("bound").port();
+    assert!(matches!(
+        show(&mut world, &mut host, &first),
+        Reply::Listening { .. }
+    ));
+    let mut kept = vec![first];
+    let refused = loop {
+        let kernel = sharing(port);
+        match show(&mut world, &mut host, &kernel) {
+            Reply::Listening { listener } => {
+                let request = Request::Unlisten { listener };
+                world.request(&mut host, &request, Fds::new());
+                kept.push(kernel);
+            }
+            reply => break reply,
+        }
+        assert!(kept.len() <= MOST, "it has an end");
+    };
+    let Reply::Error { errno, .. } = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(errno, Errno::NOBUFS.raw_os_error());
+    assert_eq!(kept.len(), MOST);
+    assert_eq!(world.worker.network().shown.len(), MOST);
+    // One of them is known already, and another listener has as many.
+    let again = show(&mut world, &mut host, &kept[MOST - 1]);
+    assert!(matches!(again, Reply::Listening { .. }), "{again:?}");
+    world.listen(&mut host);
+}
