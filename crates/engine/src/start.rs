@@ -72,9 +72,7 @@ pub fn run(
     let workers = shares.first().map_or(1, Vec::len);
     let descriptors = raise_descriptor_limit();
     // First, because if somebody is there already, this says who.
-    let mut tags = TagsLeftOn::default();
     let mut steerings = each_if_all(&interfaces, placement, |interface, placement| {
-        tags.see_to(interface)?;
         Ok(Steering::attach(interface, placement)?)
     })?;
     let of_each = interfaces.iter().zip(&shares).zip(&mut steerings);
@@ -160,12 +158,12 @@ pub fn run(
     let desk =
         Desk::of_workers(facts, control, to_fast).map_err(step("poll the control socket"))?;
     let desk = desk.placing(config.placements(), Some(Box::new(loads)));
+    let mut tags = TagsLeftOn::by(opener.clone());
     let desk = desk.reloading(reread).with(rights).opening_by(opener);
     let desk = desk.with_netfilter(follows);
     let there = interfaces.iter().map(|interface| interface.receive_queues);
     let there: Vec<u32> = there.collect();
     let desk = desk.telling_of_traffic_control(&interfaces);
-    let desk = desk.watching_vlans(interfaces, &tags.hand_over());
     let common = Common::of(seed);
     let places = places(&config, workers, &seed)?.into_iter();
     let places = places.map(Some).chain(std::iter::repeat_with(|| None));
@@ -185,7 +183,12 @@ pub fn run(
         worker.serving_queues(&there)
     });
     let all: Vec<_> = all.collect();
+    // Several drivers begin a link's queues anew for this, and who fails is started again and again. Nothing is steered
+    // until somebody has attached.
+    tags.see_to_all(&interfaces)?;
+    let desk = desk.watching_vlans(interfaces, &tags.indices());
     let slow = run_aside(desk, everywhere).map_err(step("start a thread"))?;
+    tags.hand_over();
     ready();
     let ended = run_workers(all, &config, stop);
     // The slow half ends with the fast one.

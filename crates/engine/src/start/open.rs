@@ -1,5 +1,6 @@
 //! Opening the interface: where the steering program runs, and the queues that are received from.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netdev::steering::{Placement, Steering};
@@ -8,6 +9,7 @@ use netdev::{Interface, Offloads, XdpDevice, xdp};
 use super::{StartError, step};
 use crate::config::Config;
 use crate::slow::kernel::nature::{Nature, vlans_on};
+use crate::slow::kernel::opener::Opener;
 
 /// The name of the interface with this index.
 fn named(index: u32) -> String {
@@ -89,14 +91,41 @@ pub(super) fn placement(interface: &Interface) -> Result<Placement, StartError> 
     Ok(Placement::Auto)
 }
 
+/// Switches what the device of the interface with this index does with the tags of VLANs.
+type Strip = Box<dyn Fn(u32, bool) -> io::Result<()>>;
+
 /// Interfaces whose devices take the tags of VLANs off, and leave them on for this engine. They take them off again when
 /// this goes, unless that is somebody else's to see to.
-#[derive(Debug, Default)]
-pub(super) struct TagsLeftOn(Vec<Interface>);
+pub(super) struct TagsLeftOn {
+    strip: Strip,
+    /// Their indices and names.
+    left_on: Vec<(u32, String)>,
+}
 
 impl TagsLeftOn {
-    /// Has the device of one leave them on, if there are VLAN devices on it.
-    pub fn see_to(&mut self, interface: &Interface) -> Result<(), StartError> {
+    /// None yet. By whoever may switch devices, also when this process may do so no longer.
+    pub fn by(opener: Opener) -> Self {
+        Self::switching(Box::new(move |index, on| {
+            Ok(opener.strip_vlan_tags(index, on)?)
+        }))
+    }
+
+    fn switching(strip: Strip) -> Self {
+        Self {
+            strip,
+            left_on: Vec::new(),
+        }
+    }
+
+    /// Has the devices of all of these leave them on, if there are VLAN devices on them.
+    pub fn see_to_all(&mut self, interfaces: &[Interface]) -> Result<(), StartError> {
+        for interface in interfaces {
+            self.see_to(interface)?;
+        }
+        Ok(())
+    }
+
+    fn see_to(&mut self, interface: &Interface) -> Result<(), StartError> {
         if !interface.strips_vlan_tags() {
             return Ok(());
         }
@@ -104,8 +133,8 @@ impl TagsLeftOn {
         if vlans.is_empty() {
             return Ok(());
         }
-        let done = interface.strip_vlan_tags(false);
         let name = interface.name.clone();
+        let done = self.leave_on(interface.index, &name);
         if done.is_err() || interface.strips_vlan_tags() {
             let interface = name;
             return Err(StartError::VlanTags { interface, vlans });
@@ -115,22 +144,37 @@ impl TagsLeftOn {
             names = vlans.join(", "),
             "has VLAN devices on it: the device leaves the tags of VLANs on (rxvlan off) until the engine ends"
         );
-        self.0.push(interface.clone());
         Ok(())
     }
 
-    /// The indices of those that somebody else sees to from now on.
-    pub fn hand_over(mut self) -> Vec<u32> {
-        let interfaces = core::mem::take(&mut self.0).into_iter();
-        interfaces.map(|interface| interface.index).collect()
+    fn leave_on(&mut self, index: u32, name: &str) -> io::Result<()> {
+        (self.strip)(index, false)?;
+        self.left_on.push((index, name.to_owned()));
+        Ok(())
+    }
+
+    /// The indices of those interfaces.
+    pub fn indices(&self) -> Vec<u32> {
+        self.left_on.iter().map(|(index, _)| *index).collect()
+    }
+
+    /// Somebody else sees to them from now on.
+    pub fn hand_over(mut self) {
+        self.left_on.clear();
     }
 }
 
 impl Drop for TagsLeftOn {
     fn drop(&mut self) {
-        for interface in &self.0 {
+        for (index, interface) in &self.left_on {
             // The engine does not start, and says why.
-            let _ = interface.strip_vlan_tags(true);
+            if let Err(error) = (self.strip)(*index, true) {
+                tracing::error!(
+                    interface,
+                    %error,
+                    "the device goes on leaving the tags of VLANs on (ethtool -K IF rxvlan on)"
+                );
+            }
         }
     }
 }
@@ -207,7 +251,38 @@ fn offloads(config: &Config) -> Offloads {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+
+    /// Who is started again every second would take the link of some devices down as often.
+    #[test]
+    fn tags_are_taken_off_again_by_a_device_unless_somebody_else_sees_to_that() {
+        for handed in [false, true] {
+            let switched: Arc<Mutex<Vec<(u32, bool)>>> = Arc::default();
+            let log = Arc::clone(&switched);
+            let mut tags = TagsLeftOn::switching(Box::new(move |index, on| {
+                // The third can do nothing else.
+                if index == 3 {
+                    return Err(io::ErrorKind::Unsupported.into());
+                }
+                log.lock().expect("no panic").push((index, on));
+                Ok(())
+            }));
+            for index in [1, 2] {
+                tags.leave_on(index, "near").expect("it can");
+            }
+            tags.leave_on(3, "far").expect_err("it cannot");
+            assert_eq!(tags.indices(), [1, 2]);
+            match handed {
+                true => tags.hand_over(),
+                false => drop(tags),
+            }
+            let mut expected = vec![(1, false), (2, false)];
+            expected.extend([(1, true), (2, true)].iter().filter(|_| !handed));
+            assert_eq!(*switched.lock().expect("no panic"), expected);
+        }
+    }
 
     /// Not every kernel can make a VRF.
     #[test]

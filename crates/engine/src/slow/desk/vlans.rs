@@ -52,8 +52,8 @@ impl Tags for Device<'_> {
 /// Whether frames of VLANs look like those of none.
 #[derive(Debug, Default)]
 pub(super) struct Vlans {
-    /// Of each interface.
-    watched: Vec<(VlanWatch, Interface, State)>,
+    /// Of each interface; without a watch where nobody tells of changes.
+    watched: Vec<(Option<VlanWatch>, Interface, State)>,
 }
 
 #[derive(Debug, Default)]
@@ -156,22 +156,22 @@ impl Desk {
                 poller.add(watch.as_fd(), Source::Interfaces)?;
                 Ok(watch)
             });
-            match watched {
-                Ok(watch) => {
-                    let mut state = State {
-                        to_give_back: left_on.contains(&interface.index),
-                        ..State::default()
-                    };
-                    // One may have come since the start looked.
-                    let device = Device {
-                        interface: &interface,
-                        opener: &self.opener,
-                    };
-                    state.look(&interface.name, &device);
-                    self.vlans.watched.push((watch, interface, state));
-                }
-                Err(error) => tracing::warn!(%error, "the kernel does not tell of VLAN devices"),
-            }
+            let watch = watched
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "the kernel does not tell of VLAN devices");
+                })
+                .ok();
+            let mut state = State {
+                to_give_back: left_on.contains(&interface.index),
+                ..State::default()
+            };
+            // One may have come since the start looked.
+            let device = Device {
+                interface: &interface,
+                opener: &self.opener,
+            };
+            state.look(&interface.name, &device);
+            self.vlans.watched.push((watch, interface, state));
         }
         self
     }
@@ -180,6 +180,9 @@ impl Desk {
     pub(super) fn interfaces_changed(&mut self) {
         let opener = &self.opener;
         for (watch, interface, state) in &mut self.vlans.watched {
+            let Some(watch) = watch else {
+                continue;
+            };
             if watch.update().unwrap_or(true) {
                 state.look(&interface.name, &Device { interface, opener });
             }
