@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use netdev::cgroup::Hook;
@@ -167,13 +167,7 @@ impl Desk {
             }
         }
         self.netfilter.follows = follows;
-        let ipsec = Ipsec::watched(self.opener.clone());
-        if let Some(fd) = ipsec.fd()
-            && let Err(error) = self.control.poller.add(fd, Source::Netfilter)
-        {
-            tracing::warn!(%error, "changes of IPsec's policies are not heard");
-        }
-        self.netfilter.ipsec = ipsec;
+        self.netfilter.ipsec = Ipsec::of(self.opener.clone());
         if follows {
             let followed = Followed::of_interfaces(&self.facts.indices, self.opener.clone());
             let followed = followed.and_then(|followed| {
@@ -194,8 +188,12 @@ impl Desk {
 
     /// Reads which rules there are now, and says what follows.
     pub(super) fn netfilter_changed(&mut self) {
-        self.netfilter.ipsec.update(self.netfilter.follows);
-        let rests = self.netfilter.rests(Instant::now());
+        let rested = self.netfilter.rests(Instant::now());
+        let (follows, poller) = (self.netfilter.follows, &self.control.poller);
+        let add = |fd: BorrowedFd<'_>| poller.add(fd, Source::Netfilter);
+        let mut is_late = self.netfilter.ipsec.update(follows, rested, add) == Err(Errno::TIMEDOUT);
+        // Who was late for that is asked for nothing else now.
+        let rests = rested || is_late;
         let Netfilter {
             watch,
             followed,
@@ -247,10 +245,10 @@ impl Desk {
                 tracing::warn!(%error, "{SILENT}: everything is left to it until it does");
             }
             *silent = read.is_err();
-            if !rests {
-                let is_late = read == Err(Errno::TIMEDOUT);
-                *rests_until = is_late.then(|| Instant::now() + REST);
-            }
+            is_late |= read == Err(Errno::TIMEDOUT);
+        }
+        if !rested {
+            *rests_until = is_late.then(|| Instant::now() + REST);
         }
         self.follow_netfilter(None);
     }
