@@ -97,6 +97,13 @@ impl FixedNetwork {
         told.news.push(NetworkChange::Link(nic, Some(state)));
     }
 
+    /// This is an own address from now on, which is told.
+    pub fn gain(&mut self, address: IpAddr) {
+        self.addresses.push(address);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.news.push(NetworkChange::Addresses);
+    }
+
     /// From now on this is known of a neighbour, and told.
     pub fn tell(&self, neighbour: IpAddr, knowledge: Knowledge) {
         let on_link = OnLink {

@@ -25,6 +25,7 @@ mod loans;
 mod local;
 mod many;
 mod neighbours_that_lie;
+mod new_addresses;
 mod next_hops;
 mod opening;
 mod ordering;

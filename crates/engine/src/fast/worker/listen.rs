@@ -273,6 +273,11 @@ impl<D: Device, N: Network> Worker<D, N> {
             let errno = Errno::from_io_error(&error).filter(|errno| *errno != Errno::AGAIN);
             return Err(errno.unwrap_or(Errno::NOBUFS));
         }
+        // An answer about another listener's port may be on its way, from before this one was steered.
+        self.questions += 1;
+        if let Some(listener) = self.listeners.get_mut(number) {
+            listener.mixed_since = self.questions;
+        }
         self.ask_of_mixed(number);
         tracing::info!(%local, "listening");
         Ok(())
@@ -346,6 +351,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
+    /// Whether a listener covers an own address that is not steered for it.
+    fn gains_an_address(&self, number: u32) -> bool {
+        let mut all = self.listeners.iter();
+        let listener = all.find(|listener| listener.number == number);
+        let mut own = self.network.addresses().iter();
+        listener.is_some_and(|l| own.any(|a| l.covers(*a) && !l.steered.contains(a)))
+    }
+
     /// Steers the own addresses that a listener covers, and no others.
     fn steer_listener(&mut self, number: u32) -> std::io::Result<()> {
         let own = self.network.addresses().to_vec();
@@ -358,7 +371,11 @@ impl<D: Device, N: Network> Worker<D, N> {
         let gone: Vec<_> = gone.collect();
         for &address in &covered {
             if !listener.steered.contains(&address) {
-                let how = listener.how_on(address);
+                let how = match listener.how_on(address) {
+                    // What has come there before was the kernel's.
+                    Steered::Engine => Steered::Mixed,
+                    how => how,
+                };
                 self.network.steer(address, port, how)?;
                 listener.steered.push(address);
             }
@@ -428,10 +445,16 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn addresses_changed(&mut self) {
         let numbers: Vec<u32> = self.listeners.iter().map(|l| l.number).collect();
         for number in numbers {
+            let gains = self.gains_an_address(number);
             if let Err(error) = self.steer_listener(number) {
                 tracing::warn!(%error, "a new address is not steered");
             }
-            self.ask_of_mixed(number);
+            let how = self.listeners.get_mut(number).map(|listener| listener.how);
+            match how {
+                // The kernel took clients there until now, of whom no earlier answer knows.
+                Some(Steered::Engine | Steered::Mixed) if gains => self.mix(number),
+                _ => self.ask_of_mixed(number),
+            }
         }
         self.sweep_for_addresses();
     }
