@@ -259,6 +259,12 @@ fn what_is_sent_together_is_sent_once_and_whole() {
     says_all_by_itself(test, "tests/kernel_sockets.c");
 }
 
+#[test]
+fn what_is_sent_leaves_when_the_program_ends_and_once() {
+    let test = "what_is_sent_leaves_when_the_program_ends_and_once";
+    says_all_by_itself(test, "tests/exits.c");
+}
+
 /// By the environment, as for programs that leave it open. There is no engine.
 #[test]
 fn every_call_does_the_same_however_the_kernels_sockets_are_served() {

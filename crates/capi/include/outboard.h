@@ -449,11 +449,12 @@ void ob_unregister_file(ob_file *file);
  * what was taken comes back as one OB_SENT with `cookie`, when the peer has acknowledged it, or with OB_LEFT
  * when it has left; without, `cookie` is ignored. No send waits, and none raises SIGPIPE.
  * On the kernel, where ob_wait has told of what has come on several connections at once, sends of up to 4 KB leave
- * together by io_uring (OB_BY_IO_URING): when the program looks for what has happened next (ob_wait, ob_poll), arms
- * (ob_arm), frees the queue, or does something with that connection that is to come behind them (ob_shutdown, ob_close,
- * ob_get_info, a larger send, an option), and with the next send what is older than 50 microseconds. So a program that has
- * much to do before it looks again calls ob_poll, or takes OB_BY_EPOLL; and one that ends without having done any of this
- * has not sent them. What such a send meets, the next one of that connection is told, as errors of earlier sends are.
+ * together by io_uring (OB_BY_IO_URING): when the program has answered on all of those connections, looks for what has
+ * happened next (ob_wait, ob_poll), arms (ob_arm), frees the queue, or does something with that connection that is to come
+ * behind them (ob_shutdown, ob_close, ob_get_info, a larger send, an option), and with the next send what is older than 50
+ * microseconds. They leave, too, when the program ends by exit(3) or a return from main, but not by _exit(2), exec or a
+ * signal. So a program that has much to do before it looks again, or will end like that, calls ob_poll, or takes
+ * OB_BY_EPOLL. What such a send meets, the next one of that connection is told, as errors of earlier sends are.
  * -EAGAIN: there is no room; OB_ROOM tells when there is. On the engine that is when a third of the send buffer is
  * free; until then sends are refused, and what of earlier ones has come back is told with OB_ROOM, or 50 ms later
  * at the latest. -EBUSY: a room of the connection is lent.

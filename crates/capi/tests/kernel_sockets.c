@@ -15,6 +15,7 @@
 
 #define HANG_MS 60000
 #define CLIENTS 3
+#define FEW 2
 
 static ob_queue *queue;
 static int clients[CLIENTS];
@@ -75,18 +76,18 @@ static void reads(int client, const char *word)
     EXPECT(EAGAIN, errno);
 }
 
-/* Each connection is sent a word. */
-static void answer(const char *word)
+/* So many connections are sent a word. */
+static void answer(const char *word, int count)
 {
     int at;
-    for (at = 0; at < CLIENTS; at++)
+    for (at = 0; at < count; at++)
         EXPECT(strlen(word), ob_send(queue, accepted[at], word, strlen(word), 0, 0));
 }
 
-static void all_read(const char *word)
+static void read_by(const char *word, int count)
 {
     int at;
-    for (at = 0; at < CLIENTS; at++)
+    for (at = 0; at < count; at++)
         reads(at, word);
 }
 
@@ -103,20 +104,25 @@ static void serves(int by, const char *served_by)
     EXPECT(0, ob_get_info(queue, accepted[0], &info));
     EXPECT(0, strcmp(served_by, info.served_by));
 
+    /* Of what was told nothing is left to be answered. */
     say();
-    answer("before a look");
-    EXPECT(1, ob_poll(queue, &event, 1) >= 0);
-    all_read("before a look");
+    answer("at once", CLIENTS);
+    read_by("at once", CLIENTS);
 
     say();
-    answer("before a sleep");
+    answer("before a look", FEW);
+    EXPECT(1, ob_poll(queue, &event, 1) >= 0);
+    read_by("before a look", FEW);
+
+    say();
+    answer("before a sleep", FEW);
     EXPECT(1, ob_arm(queue) >= -1);
-    all_read("before a sleep");
+    read_by("before a sleep", FEW);
     ob_disarm(queue);
 
     /* What is kept is its parent's to send. */
     say();
-    answer("once");
+    answer("once", FEW);
     child = fork();
     if (child == 0) {
         ob_queue_free(queue);
@@ -126,10 +132,10 @@ static void serves(int by, const char *served_by)
     EXPECT(child, waitpid(child, &status, 0));
     EXPECT(0, status);
     EXPECT(1, ob_poll(queue, &event, 1) >= 0);
-    all_read("once");
+    read_by("once", FEW);
 
     say();
-    answer("to the end");
+    answer("to the end", CLIENTS);
     EXPECT(0, ob_shutdown(queue, accepted[0], SHUT_WR));
     EXPECT(0, ob_close(queue, accepted[1]));
     ob_queue_free(queue);

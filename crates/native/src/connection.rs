@@ -116,7 +116,7 @@ impl Connection {
 
     /// Whether something of it is staged.
     pub(crate) fn is_staged(&self) -> bool {
-        matches!(&self.stream, Stream::Kernel(stream) if stream.is_staged)
+        matches!(&self.stream, Stream::Kernel(stream) if stream.staged.is_some())
     }
 
     /// Nothing is left to be received: by agreement, or because of an error, which whoever told of it

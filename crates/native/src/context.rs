@@ -27,11 +27,12 @@ pub enum Mode {
 ///
 /// With io_uring small sends (4 KiB at most) on several connections leave by one call: from when a wait has told of
 /// what has come on two or more of the kernel's, what the program sends is kept until it looks for events next, arms,
-/// frees the queue, or does something else with that connection that is to come behind it, such as shutting or
-/// closing it. With a further send also what is older than 50 µs leaves. A program that is told of one connection at a
-/// time, or takes long between its sends, sends at once, as by epoll. What such a send meets, room or an error, the
-/// next send on that connection is told. A program that ends without having freed its queue, or looked at it again, has
-/// not sent what was kept.
+/// frees the queue, has answered on all connections that it was told of, or does something else with that connection
+/// that is to come behind it, such as shutting or closing it. With a further send also what is older than 50 µs leaves.
+/// A program that is told of one connection at a time, or takes long between its sends, sends at once, as by epoll.
+/// What such a send meets, room or an error, the next send on that connection is told. When the program ends by exit(3)
+/// or a return from main, what is kept leaves, too, from a handler of atexit(3); a connection that has no room for it
+/// then is reset. By _exit(2), exec or a signal that ends the program it is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelSockets {
     /// By io_uring where it is there and pays, otherwise by epoll.

@@ -10,6 +10,7 @@ mod staged;
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use rustix::net::{
 
 use crate::options::Setting;
 use crate::sends::Back;
+use crate::stage::{Stage, Staged};
 use parts::AsBytes;
 pub(crate) use staged::SMALL;
 
@@ -109,7 +111,7 @@ static FIRST_OF_EVERYBODY: LazyLock<u16> = LazyLock::new(|| {
 
 /// A connection of the kernel's, non-blocking.
 pub(crate) struct Stream {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     /// Bytes that the program has sent since the connection began.
     written: u64,
     /// For which timestamps it was asked.
@@ -121,20 +123,21 @@ pub(crate) struct Stream {
     /// The room that is lent.
     lent: Weak<Area>,
     /// What was committed and the kernel has not taken yet. While there is some, the socket resets when it is
-    /// closed, however that comes about: an end without the last of a stream looks like one with it. Or what is
-    /// [staged](Self::is_staged).
+    /// closed, however that comes about: an end without the last of a stream looks like one with it.
     rest: Vec<u8>,
     /// `rest` is given from here on.
     rest_from: usize,
     /// Whether it resets when it is closed once that has left, as the program or its listener has it.
     resets_on_close: bool,
-    /// The next send may be staged.
-    pub(crate) may_stage: bool,
-    /// `rest` is what the kernel was not asked to take yet: it leaves with what is sent on others, at the latest
-    /// when something else is done here that it is to be before.
-    pub(crate) is_staged: bool,
-    /// More follows it at once.
+    /// Where the next send may be staged.
+    pub(crate) may_stage: Option<Arc<Stage>>,
+    /// What the kernel was not asked to take yet: it leaves with what is sent on others, at the latest when something
+    /// else is done here that it is to be before. There is no `rest` then.
+    pub(crate) staged: Option<Staged>,
+    /// More follows at once what was sent last.
     more_follows: bool,
+    /// In which turn of its queue it was told that something has come, until something is sent.
+    pub(crate) told_in: Option<NonZeroU32>,
     /// Bytes in views that are not released.
     shown: u64,
     /// A view was refused because of those.
@@ -156,7 +159,7 @@ impl Stream {
     /// Over a connected socket.
     pub(crate) fn new(fd: OwnedFd) -> Self {
         Self {
-            fd,
+            fd: Arc::new(fd),
             written: 0,
             asks_for: 0,
             write_shut: false,
@@ -165,9 +168,10 @@ impl Stream {
             rest: Vec::new(),
             rest_from: 0,
             resets_on_close: false,
-            may_stage: false,
-            is_staged: false,
+            may_stage: None,
+            staged: None,
             more_follows: false,
+            told_in: None,
             shown: 0,
             awaits_release: false,
             is_drained: false,
@@ -210,29 +214,25 @@ impl Stream {
     /// # Errors
     /// `EAGAIN`: some of it is left. Otherwise the kernel's.
     pub(crate) fn flush(&mut self) -> Result<(), Errno> {
+        self.flush_staged()?;
         if self.rest.is_empty() {
             return Ok(());
         }
-        let was_staged = std::mem::take(&mut self.is_staged);
+        self.send_rest(false)?;
+        let _ = Setting::ResetOnClose(self.resets_on_close).on_kernel(self.fd.as_fd());
+        Ok(())
+    }
+
+    /// Sends the rest.
+    fn send_rest(&mut self, more: bool) -> Result<(), Errno> {
         let mut flags = SendFlags::NOSIGNAL;
-        flags.set(SendFlags::MORE, was_staged && self.more_follows);
+        flags.set(SendFlags::MORE, more);
         while self.rest_from < self.rest.len() {
             let rest = &self.rest[self.rest_from..];
-            match rustix::net::send(&self.fd, rest, flags) {
-                Ok(taken) => self.rest_from += taken,
-                Err(errno) => {
-                    if was_staged {
-                        self.hold();
-                    }
-                    return Err(errno);
-                }
-            }
+            self.rest_from += rustix::net::send(&self.fd, rest, flags)?;
         }
         self.rest.clear();
         self.rest_from = 0;
-        if !was_staged {
-            let _ = Setting::ResetOnClose(self.resets_on_close).on_kernel(self.fd.as_fd());
-        }
         Ok(())
     }
 
@@ -328,6 +328,7 @@ impl Stream {
     /// So many bytes were taken. Unless more follows, what waited for them leaves with them.
     fn taken(&mut self, sent: usize, more: bool) {
         self.written += sent as u64;
+        self.more_follows = more;
         if self.awaits_more && !more {
             self.awaits_more = false;
             let _ = rustix::net::sockopt::set_tcp_cork(&self.fd, false);
@@ -545,7 +546,8 @@ impl Stream {
 
     /// How many bytes the kernel has taken.
     fn given(&self) -> u64 {
-        self.written - (self.rest.len() - self.rest_from) as u64
+        let staged = self.staged.as_ref().map_or(0, Staged::len);
+        self.written - (staged + self.rest.len() - self.rest_from) as u64
     }
 
     /// Takes out what has told of acknowledgements: it is not needed any more. It would be an error to whoever looks,

@@ -60,6 +60,7 @@ mod queue;
 mod quiet;
 mod seldom;
 mod sends;
+mod stage;
 mod staging;
 mod stream;
 mod together;

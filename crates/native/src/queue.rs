@@ -431,7 +431,7 @@ impl Queue {
                 && let Some(event) = self.happened.pop_front()
             {
                 if self.has(event.handle) {
-                    arrived += usize::from(self.has_come_by_kernel(&event));
+                    arrived += usize::from(self.is_first_by_kernel(&event));
                     events.push(event);
                 }
             }
@@ -514,13 +514,17 @@ impl Queue {
         }
     }
 
-    /// Whether this tells of what has come on a connection of the kernel's.
-    fn has_come_by_kernel(&self, event: &Event) -> bool {
+    /// Whether this tells of what has come on a connection of the kernel's, as the first in this turn.
+    fn is_first_by_kernel(&mut self, event: &Event) -> bool {
         let has_come = matches!(event.kind, Kind::Receive | Kind::Placed | Kind::Filled);
-        match self.objects.get(event.handle) {
-            Some(Object::Connection(connection)) if has_come => {
-                matches!(connection.stream, Stream::Kernel(_))
-            }
+        match self.objects.get_mut(event.handle) {
+            Some(Object::Connection(connection)) if has_come => match &mut connection.stream {
+                Stream::Kernel(stream) => {
+                    let turn = Some(self.together.turn());
+                    std::mem::replace(&mut stream.told_in, turn) != turn
+                }
+                Stream::Engine(_) => false,
+            },
             _ => false,
         }
     }

@@ -1,24 +1,45 @@
 //! A queue lets what is staged in it leave.
 
+use std::sync::Arc;
+
 use queue_pair::Sending;
+use rustix::fd::AsFd;
 use slotmap::{Key, KeyData};
 
 use crate::connection::Connection;
 use crate::event::Handle;
 use crate::queue::{Object, Queue};
 use crate::sends::Back;
+use crate::stage::{Entry, Stage};
 use crate::stream::Stream;
 
 impl Queue {
-    /// Whether a send of so many bytes may be staged. What comes back when it has left is not: it would be late.
-    pub(crate) fn stages(&mut self, bytes: usize, back: Back) -> bool {
+    /// Where a send of so many bytes may be staged, if it may be. What comes back when it has left may not: it would be
+    /// late.
+    pub(crate) fn stages(&mut self, bytes: usize, back: Back) -> Option<Arc<Stage>> {
         if !self.together.takes(bytes) || matches!(back, Back::Left(_)) {
-            return false;
+            return None;
         }
         if self.together.is_due() {
             self.send_staged();
         }
-        self.together.takes(bytes)
+        match self.together.takes(bytes) {
+            true => self.together.stage(),
+            false => None,
+        }
+    }
+
+    /// Something was sent on this connection. Once that is so of all that the program was told of, what is staged
+    /// leaves: there may be nothing more to wait for.
+    pub(crate) fn has_sent(&mut self, handle: Handle) {
+        if self.together.is_to_answer()
+            && let Some(Object::Connection(connection)) = self.objects.get_mut(handle)
+            && let Stream::Kernel(stream) = &mut connection.stream
+            && stream.has_answered(self.together.turn())
+            && self.together.has_answered()
+        {
+            self.send_staged();
+        }
     }
 
     /// What is staged leaves, and what is sent from now on does at once, unless the program is told of several
@@ -33,39 +54,40 @@ impl Queue {
         if self.together.is_empty() {
             return;
         }
-        let mut taken = Vec::with_capacity(queue_pair::SendRing::MOST);
-        for handle in self.together.take() {
+        let handles = self.together.take();
+        let Some(stage) = self.together.stage() else {
+            return;
+        };
+        // Until all of it is with the kernel, or with its connection.
+        let mut entries = stage.lock();
+        let mut taken: Vec<(Handle, Entry)> = Vec::with_capacity(handles.len());
+        for handle in handles {
             if let Some(Object::Connection(connection)) = self.objects.get_mut(handle)
                 && let Stream::Kernel(stream) = &mut connection.stream
-                && let Some((bytes, more)) = stream.take_staged()
+                && let Some(staged) = stream.staged.take()
+                && let Some(entry) = entries.take(&staged)
             {
-                taken.push((handle, bytes, more));
+                taken.push((handle, entry));
             }
         }
-        let sends = taken.into_iter().filter_map(|(handle, bytes, more)| {
-            let Some(Object::Connection(connection)) = self.objects.get(handle) else {
-                return None;
-            };
-            let Stream::Kernel(stream) = &connection.stream else {
-                return None;
-            };
-            Some(Sending {
-                fd: stream.fd(),
-                name: handle.data().as_ffi(),
-                bytes,
-                more,
-                done: None,
-            })
+        let sends = taken.iter_mut().map(|(handle, entry)| Sending {
+            fd: entry.fd.as_fd(),
+            name: handle.data().as_ffi(),
+            bytes: std::mem::take(&mut entry.bytes),
+            more: entry.more,
+            done: None,
         });
         let mut sends: Vec<_> = sends.collect();
         self.together.send(&mut sends);
-        let done = sends.into_iter().map(|it| (it.name, it.bytes, it.done));
-        for (name, bytes, done) in done.collect::<Vec<_>>() {
-            let handle = Handle::from(KeyData::from_ffi(name));
+        for sending in sends {
+            if matches!(sending.done, Some(Ok(sent)) if sent >= sending.bytes.len()) {
+                continue;
+            }
+            let handle = Handle::from(KeyData::from_ffi(sending.name));
             if let Some(Object::Connection(connection)) = self.objects.get_mut(handle)
                 && let Stream::Kernel(stream) = &mut connection.stream
             {
-                stream.settle(bytes, done);
+                stream.settle(sending.bytes, sending.more, sending.done);
                 connection.note_what_sends_met();
             }
         }
@@ -76,7 +98,7 @@ impl Connection {
     /// What is staged leaves before something else is done, or told, of it.
     pub(crate) fn leave_first(&mut self) {
         if let Stream::Kernel(stream) = &mut self.stream
-            && stream.is_staged
+            && stream.staged.is_some()
         {
             stream.leave_first();
             self.note_what_sends_met();

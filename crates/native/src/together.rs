@@ -4,6 +4,8 @@
 //! what has happened next, and then the kernel takes all of it at once. Who is told of one has nothing of that, and
 //! nothing is staged.
 
+use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use queue_pair::{SendRing, Sending};
@@ -11,6 +13,7 @@ use queue_pair::{SendRing, Sending};
 use crate::context::KernelSockets;
 use crate::event::Handle;
 use crate::kernel::SMALL;
+use crate::stage::Stage;
 
 /// Who might have saved so many calls is given a ring: it is memory and a descriptor.
 const WORTH: usize = 64;
@@ -26,6 +29,8 @@ const PAUSE: u32 = 64;
 /// What is staged in a queue, and how it leaves.
 pub(crate) struct Together {
     ring: Ring,
+    /// Where it is, once something may be.
+    stage: Option<Arc<Stage>>,
     /// The connections on which something is staged; some of it may have left since.
     staged: Vec<Handle>,
     /// Since when.
@@ -34,6 +39,10 @@ pub(crate) struct Together {
     is_on: bool,
     /// For so many waits it is not.
     pause: u32,
+    /// From one look to the next: another number.
+    turn: NonZeroU32,
+    /// On so many of the connections that the program was told of in this turn nothing was sent yet.
+    unanswered: usize,
 }
 
 enum Ring {
@@ -54,10 +63,13 @@ impl Together {
                 KernelSockets::Epoll => Ring::Never,
                 KernelSockets::IoUring => Ring::Made(Box::new(SendRing::new()?)),
             },
+            stage: None,
             staged: Vec::new(),
             since: Instant::now(),
             is_on: false,
             pause: 0,
+            turn: NonZeroU32::MIN,
+            unanswered: 0,
         })
     }
 
@@ -75,9 +87,16 @@ impl Together {
         }
     }
 
-    /// What is sent from now on is not staged.
+    /// What is sent from now on is not staged. Another turn begins.
     pub(crate) fn stop(&mut self) {
         self.is_on = false;
+        self.unanswered = 0;
+        self.turn = self.turn.checked_add(1).unwrap_or(NonZeroU32::MIN);
+    }
+
+    /// The number of this turn.
+    pub(crate) fn turn(&self) -> NonZeroU32 {
+        self.turn
     }
 
     /// The program is told that something has come on so many connections of the kernel's.
@@ -94,7 +113,32 @@ impl Together {
         }
         let is_due = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
-        self.is_on = is_due && self.has_ring();
+        self.is_on = is_due && self.has_ring() && self.has_stage();
+        if self.is_on {
+            self.unanswered = connections;
+        }
+    }
+
+    /// Whether there is a stage. Without one there is nothing for the ring.
+    fn has_stage(&mut self) -> bool {
+        if self.stage.is_none() {
+            self.stage = Stage::new();
+        }
+        if self.stage.is_none() {
+            self.ring = Ring::Never;
+        }
+        self.stage.is_some()
+    }
+
+    /// Whether the program has yet to send on connections that it was told of in this turn.
+    pub(crate) fn is_to_answer(&self) -> bool {
+        self.unanswered > 0
+    }
+
+    /// It has sent on one of them. Whether that was the last.
+    pub(crate) fn has_answered(&mut self) -> bool {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.unanswered == 0
     }
 
     /// Whether a send of so many bytes is staged.
@@ -112,6 +156,11 @@ impl Together {
             (self.is_on, self.pause) = (false, PAUSE);
         }
         is_old || self.staged.len() >= SendRing::MOST
+    }
+
+    /// Where what is sent may be staged.
+    pub(crate) fn stage(&self) -> Option<Arc<Stage>> {
+        self.stage.clone()
     }
 
     /// Something is staged on this connection.

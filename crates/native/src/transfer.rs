@@ -335,7 +335,7 @@ impl Queue {
         let connection = self.open_connection(handle).map_err(plain)?;
         if let Stream::Kernel(stream) = &mut connection.stream {
             stream.ask_for(back).map_err(plain)?;
-            stream.may_stage = false;
+            stream.may_stage = None;
         }
         let done = match (&mut connection.stream, room.kept) {
             (Stream::Engine(socket), Kept::Engine(room)) => socket
@@ -351,6 +351,7 @@ impl Queue {
                 if len > 0 {
                     connection.remember(back, len, Vec::new());
                     self.await_sends(handle, back);
+                    self.has_sent(handle);
                 }
                 Ok(())
             }
@@ -445,6 +446,9 @@ impl Queue {
                 }
                 if is_staged && !was_staged {
                     self.together.add(handle);
+                }
+                if sent > 0 {
+                    self.has_sent(handle);
                 }
                 Ok(sent)
             }

@@ -89,6 +89,34 @@ fn what_is_sent_waits_for_the_next_look_or_what_comes_behind_it() {
 }
 
 #[test]
+fn what_is_sent_leaves_with_the_last_answer_of_those_that_were_asked_for() {
+    let Some(mut scene) = Scene::by_io_uring(3) else {
+        return;
+    };
+    for large in [false, true] {
+        scene.tell_of_all();
+        let [first, second, third] = scene.handles[..] else {
+            panic!()
+        };
+        let last = vec![b'3'; if large { 5000 } else { 5 }];
+        // What more follows is not the answer yet.
+        for (at, bytes, more) in [
+            (first, b"one".as_slice(), false),
+            (second, b"two, ".as_slice(), true),
+            (third, last.as_slice(), false),
+            (second, b"two".as_slice(), false),
+        ] {
+            let sent = scene.queue.send(at, bytes, more);
+            assert_eq!(sent, Ok(bytes.len()));
+        }
+        // And nobody looks.
+        expect(&mut scene.clients[0], b"one");
+        expect(&mut scene.clients[1], b"two, two");
+        expect(&mut scene.clients[2], &last);
+    }
+}
+
+#[test]
 fn a_queue_that_is_freed_has_sent_all() {
     let Some(mut scene) = Scene::by_io_uring(40) else {
         return;

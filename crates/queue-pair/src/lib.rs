@@ -39,6 +39,8 @@ mod accept_word;
 #[cfg(not(loom))]
 mod area;
 #[cfg(not(loom))]
+mod at_exit;
+#[cfg(not(loom))]
 mod born_here;
 #[cfg(not(loom))]
 pub mod control;
@@ -88,6 +90,8 @@ pub use violation::Violation;
 pub use accept_word::AcceptWord;
 #[cfg(not(loom))]
 pub use area::Area;
+#[cfg(not(loom))]
+pub use at_exit::at_exit;
 #[cfg(not(loom))]
 pub use born_here::BornHere;
 #[cfg(not(loom))]
