@@ -164,7 +164,7 @@ fn forgotten(world: &World, client: IpAddr, server: IpAddr) {
     let cookie = answered(world, &syn).wrapping_add(1);
     let changed = bench.steering.set_share(endpoint, shared(SHARE_ALL));
     changed.expect("it is steered");
-    for stranger in 1..4 * ROOM as u16 {
+    for stranger in 1..16 * ROOM as u16 {
         for flags in [SYN, ACK] {
             let stranger = from(stranger, flags, 7, 7);
             bench.expect("a stranger", &stranger, engines.0, engines.1);
