@@ -318,24 +318,25 @@ pub fn socket_option_bytes(
     }
 }
 
-/// Sets an option whose value is a `T`: one of the kernel's structures, or an integer.
+/// Sets an option whose value is a `T`: one of the kernel's structures, an integer, or bytes.
 ///
 /// # Errors
 /// What the system call said.
-pub(crate) fn set_socket_option<T>(
+pub(crate) fn set_socket_option<T: ?Sized>(
     socket: impl AsFd,
     level: libc::c_int,
     option: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes from a reference to a T, and what a T points to lives as long.
+    // SAFETY: the kernel reads as many bytes as the value has from a reference to it, and what a T points to lives as
+    // long. Pointers in plain bytes (socket filters) are read as such by the kernel alone, which checks what it reads.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             level,
             option,
             (&raw const *value).cast(),
-            size_of::<T>() as libc::socklen_t,
+            size_of_val(value) as libc::socklen_t,
         )
     };
     if result < 0 {
@@ -354,22 +355,7 @@ pub fn set_socket_option_bytes(
     option: i32,
     value: &[u8],
 ) -> io::Result<()> {
-    // SAFETY: the kernel reads `value.len()` bytes of `value`. Options that hold pointers (socket
-    // filters) are read as such by the kernel alone, which checks what it reads.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            value.as_ptr().cast(),
-            value.len() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    set_socket_option(socket, level, option, value)
 }
 
 /// A socket option of type `T`, an integer.
