@@ -1,5 +1,6 @@
 //! The caches of this machine, and sets of files that none of them holds.
 
+use crate::machine;
 use std::path::Path;
 
 /// Where Linux tells of the caches of the first core.
@@ -17,13 +18,9 @@ pub fn last() -> Option<u64> {
 }
 
 fn last_in(directory: &Path) -> Option<u64> {
-    let caches = std::fs::read_dir(directory).ok()?.flatten();
-    let size = |cache: std::fs::DirEntry| {
-        let told = |file: &str| std::fs::read_to_string(cache.path().join(file)).ok();
-        let is_of_data = told("type")?.trim() != "Instruction";
-        is_of_data.then(|| bytes(told("size")?.trim())).flatten()
-    };
-    caches.filter_map(size).max()
+    let caches = machine::caches_in(directory).into_iter();
+    let of_data = caches.filter(|cache| cache.kind != "Instruction");
+    of_data.filter_map(|cache| bytes(&cache.size)).max()
 }
 
 /// What sysfs means by "32768K".
@@ -54,11 +51,8 @@ fn set(least: u64, last: Option<u64>, memory: Option<u64>) -> u64 {
 
 /// Bytes of memory that the machine has.
 fn memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let rest = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kilobytes = rest.trim().strip_suffix("kB")?.trim();
+    let told = machine::memory()?;
+    let kilobytes = told.strip_suffix("kB")?.trim();
     Some(kilobytes.parse::<u64>().ok()? << 10)
 }
 

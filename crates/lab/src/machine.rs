@@ -64,17 +64,12 @@ const CORES: &str = "/sys/devices/system/cpu";
 
 /// What the kernel is set to, and what of the machine it tells, that has to do with how fast either is.
 fn of_the_kernel() -> Vec<(&'static str, Value)> {
-    let memory = read("/proc/meminfo").unwrap_or_default();
-    let memory = memory.lines().find_map(|line| {
-        let kilobytes = line.strip_prefix("MemTotal:")?;
-        Some(kilobytes.trim().to_owned())
-    });
     // A driver of its own has it the other way round.
     let boost = read(format!("{CORES}/cpufreq/boost"));
     let no_turbo = read(format!("{CORES}/intel_pstate/no_turbo"));
     let boost = boost.or_else(|| no_turbo.map(|no| (if no == "0" { "1" } else { "0" }).into()));
     vec![
-        ("memory", json!(memory)),
+        ("memory", json!(memory())),
         ("caches of a core", json!(caches(Path::new(CORES)))),
         ("vulnerabilities", json!(vulnerabilities(Path::new(CORES)))),
         ("boost", json!(boost)),
@@ -124,15 +119,37 @@ fn all_of(cores: &str, file: &str) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
+/// The memory of the machine, as in "24105123 kB".
+pub(crate) fn memory() -> Option<String> {
+    let text = read("/proc/meminfo")?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    total.map(|total| total.trim().to_owned())
+}
+
+/// A cache as Linux tells of it.
+pub(crate) struct Cache {
+    level: Option<String>,
+    /// As in "Data".
+    pub(crate) kind: String,
+    /// As in "32K".
+    pub(crate) size: String,
+}
+
+/// The caches that are in a directory of sysfs, by name.
+pub(crate) fn caches_in(directory: &Path) -> Vec<Cache> {
+    let told = |cache: PathBuf| {
+        let [level, kind, size] = ["level", "type", "size"].map(|file| read(cache.join(file)));
+        let (kind, size) = (kind?, size?);
+        Some(Cache { level, kind, size })
+    };
+    inside(directory).into_iter().filter_map(told).collect()
+}
+
 /// The caches that the first core has, or has a part in, as in "L1 Data 32K".
 fn caches(cores: &Path) -> Option<String> {
-    let caches = inside(&cores.join("cpu0/cache")).into_iter();
-    let said: Vec<String> = caches
-        .filter_map(|cache| {
-            let [level, kind, size] = ["level", "type", "size"].map(|file| read(cache.join(file)));
-            Some(format!("L{} {} {}", level?, kind?, size?))
-        })
-        .collect();
+    let caches = caches_in(&cores.join("cpu0/cache")).into_iter();
+    let words = |cache: Cache| Some(format!("L{} {} {}", cache.level?, cache.kind, cache.size));
+    let said: Vec<String> = caches.filter_map(words).collect();
     (!said.is_empty()).then(|| said.join(", "))
 }
 
