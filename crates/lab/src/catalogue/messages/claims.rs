@@ -2,7 +2,10 @@
 
 use super::super::Extent;
 use super::super::bed::STACKS;
-use super::{ALL, OFF, SIZE, sizes, subject};
+use super::{
+    ALL, CPU, CPU_OF_GIGABIT, LARGE, OFF, ONE_FRAME, ONE_WAY, RATE, SIZE, SMALL, as_there,
+    direction, sizes, subject,
+};
 use crate::experiment::declaration::{Bound, Citation, Claim};
 
 /// Who is compared with whom, as the source has it: the kernel with all features and with none.
@@ -47,6 +50,45 @@ pub fn goal(says: &str, measure: &str, at: Vec<(String, String)>, ratio: Bound) 
         to,
         ..claim(says, "", measure, at, ratio)
     }
+}
+
+/// What a table of the source's shows of latencies, of which the largest message says this, and that the engine takes no
+/// longer, nor more of the machine.
+pub fn of_latencies(table: &str, largest: (&str, f64)) -> Vec<Claim> {
+    let there = |says: &str, size: &str, ratio| claim(says, table, ONE_WAY, as_there(size), ratio);
+    let here = |says: &str, measure: &str, size: &str| {
+        goal(says, measure, as_there(size), Bound::AtMost(1.0))
+    };
+    let slow = "The engine takes no longer for a message";
+    let busy = "The machine has no more to do on the engine";
+    vec![
+        there("Small messages gain nothing", SMALL, Bound::AtLeast(0.95)),
+        there(
+            "Messages that fit a frame gain nothing",
+            ONE_FRAME,
+            Bound::AtLeast(0.95),
+        ),
+        there(largest.0, LARGE, Bound::AtMost(largest.1)),
+        here(slow, ONE_WAY, SMALL),
+        here(slow, ONE_WAY, LARGE),
+        here(busy, CPU, SMALL),
+        here(busy, CPU, LARGE),
+    ]
+}
+
+/// That the engine carries no less of a stream, nor takes more of the machine for as much.
+pub fn of_streams_here() -> Vec<Claim> {
+    let here = |says: &str, measure: &str, size: &str, ratio| {
+        goal(says, measure, direction::as_there(size), ratio)
+    };
+    let carries = "The engine carries no less";
+    let costs = "The machine has no more to do for as much on the engine";
+    vec![
+        here(carries, RATE, SMALL, Bound::AtLeast(1.0)),
+        here(carries, RATE, LARGE, Bound::AtLeast(1.0)),
+        here(costs, CPU_OF_GIGABIT, SMALL, Bound::AtMost(1.0)),
+        here(costs, CPU_OF_GIGABIT, LARGE, Bound::AtMost(1.0)),
+    ]
 }
 
 /// Of these, those of messages that are measured.

@@ -4,11 +4,10 @@ use super::super::bed::{Bed, Cost};
 use super::super::tcp_servers::server::{self, Words};
 use super::super::tcp_servers::{number, streams, subject as program};
 use super::super::{Entry, Extent, Setup};
-use super::claims::{claim, goal, measured};
+use super::claims::{claim, goal, measured, of_latencies, of_streams_here};
 use super::{
-    Beds, CPU, CPU_OF_GIGABIT, LARGE, MTU, ONE_FRAME, ONE_WAY, PROGRAM_CPU, RATE, ROLES, SIZE,
-    SMALL, as_there, direction, latency_measures, latency_pictures, mtu_axis, sizes, source,
-    sources, told,
+    Beds, CPU, CPU_OF_GIGABIT, LARGE, MTU, PROGRAM_CPU, RATE, ROLES, SIZE, SMALL, as_there,
+    direction, latency_measures, latency_pictures, mtu_axis, sizes, source, sources, told,
 };
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -108,31 +107,12 @@ fn throughput_declared(extent: Extent) -> Experiment {
 
 /// By table 4.1.1: 860 to 728 µs for the largest, and nothing for what fits a frame.
 fn latency_claims(extent: Extent) -> Vec<Claim> {
-    let table = "table 4.1.1";
-    let there = |says: &str, size: &str, ratio| claim(says, table, ONE_WAY, as_there(size), ratio);
-    let here = |says: &str, measure: &str, size: &str| {
-        goal(says, measure, as_there(size), Bound::AtMost(1.0))
-    };
-    let slow = "The engine takes no longer for a message";
-    let claims = vec![
-        there("Small messages gain nothing", SMALL, Bound::AtLeast(0.95)),
-        there(
-            "Messages that fit a frame gain nothing",
-            ONE_FRAME,
-            Bound::AtLeast(0.95),
-        ),
-        there(
-            "Large messages take 15 % less by features",
-            LARGE,
-            Bound::AtMost(0.85),
-        ),
-        here(slow, ONE_WAY, SMALL),
-        here(slow, ONE_WAY, LARGE),
-        here("The machine has no more to do on the engine", CPU, SMALL),
-        here("The machine has no more to do on the engine", CPU, LARGE),
-        here("A program has less to do on the engine", PROGRAM_CPU, SMALL),
-        here("A program has less to do on the engine", PROGRAM_CPU, LARGE),
-    ];
+    let largest = ("Large messages take 15 % less by features", 0.85);
+    let mut claims = of_latencies("table 4.1.1", largest);
+    claims.extend([SMALL, LARGE].map(|size| {
+        let says = "A program has less to do on the engine";
+        goal(says, PROGRAM_CPU, as_there(size), Bound::AtMost(1.0))
+    }));
     measured(extent, claims)
 }
 
@@ -142,12 +122,7 @@ fn throughput_claims(extent: Extent) -> Vec<Claim> {
     let there = |says: &str, place: &str, measure: &str, size: &str, ratio| {
         claim(says, place, measure, direction::as_there(size), ratio)
     };
-    let here = |says: &str, measure: &str, size: &str, ratio| {
-        goal(says, measure, direction::as_there(size), ratio)
-    };
-    let carries = "The engine carries no less";
-    let costs = "The machine has no more to do for as much on the engine";
-    let claims = vec![
+    let mut claims = vec![
         there(
             "Small messages gain nothing",
             "tables 4.2.4 and 4.2.6",
@@ -169,11 +144,8 @@ fn throughput_claims(extent: Extent) -> Vec<Claim> {
             LARGE,
             Bound::AtMost(0.5),
         ),
-        here(carries, RATE, SMALL, Bound::AtLeast(1.0)),
-        here(carries, RATE, LARGE, Bound::AtLeast(1.0)),
-        here(costs, CPU_OF_GIGABIT, SMALL, Bound::AtMost(1.0)),
-        here(costs, CPU_OF_GIGABIT, LARGE, Bound::AtMost(1.0)),
     ];
+    claims.extend(of_streams_here());
     measured(extent, claims)
 }
 

@@ -3,11 +3,10 @@
 use super::super::bed::{Bed, CLIENT_CORE, SERVER_CORE};
 use super::super::tcp_servers::{number, read};
 use super::super::{Entry, Extent, Setup};
-use super::claims::{claim, goal, measured};
+use super::claims::{claim, measured, of_latencies, of_streams_here};
 use super::{
-    Beds, CPU, CPU_OF_GIGABIT, LARGE, MTU, MTUS, ONE_FRAME, ONE_WAY, RATE, ROLES, SIZE, SMALL,
-    as_there, direction, latency_measures, latency_pictures, mtu_axis, plain, sizes, source,
-    sources, told,
+    Beds, CPU, CPU_OF_GIGABIT, LARGE, MTU, MTUS, RATE, ROLES, SIZE, direction, latency_measures,
+    latency_pictures, mtu_axis, plain, sizes, source, sources, told,
 };
 use crate::experiment::declaration::{Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -57,31 +56,8 @@ const QUESTION: &str = "What do the features of the interface bring to programs 
 
 /// By table 4.1.2: 1,013 to 715 µs for the largest.
 fn latency_claims(extent: Extent) -> Vec<Claim> {
-    let table = "table 4.1.2";
-    let there = |says: &str, size: &str, ratio| claim(says, table, ONE_WAY, as_there(size), ratio);
-    let here = |says: &str, measure: &str, size: &str| {
-        goal(says, measure, as_there(size), Bound::AtMost(1.0))
-    };
-    let slow = "The engine takes no longer for a message";
-    let busy = "The machine has no more to do on the engine";
-    let claims = vec![
-        there("Small messages gain nothing", SMALL, Bound::AtLeast(0.95)),
-        there(
-            "Messages that fit a frame gain nothing",
-            ONE_FRAME,
-            Bound::AtLeast(0.95),
-        ),
-        there(
-            "Large messages take 29 % less by features",
-            LARGE,
-            Bound::AtMost(0.71),
-        ),
-        here(slow, ONE_WAY, SMALL),
-        here(slow, ONE_WAY, LARGE),
-        here(busy, CPU, SMALL),
-        here(busy, CPU, LARGE),
-    ];
-    measured(extent, claims)
+    let largest = ("Large messages take 29 % less by features", 0.71);
+    measured(extent, of_latencies("table 4.1.2", largest))
 }
 
 /// By tables 4.2.7 and 4.2.8: 550 to 763 Mb/s for the largest.
@@ -90,12 +66,7 @@ fn throughput_claims(extent: Extent) -> Vec<Claim> {
         let at = direction::as_there(size);
         claim(says, "tables 4.2.7 and 4.2.8", RATE, at, ratio)
     };
-    let here = |says: &str, measure: &str, size: &str, ratio| {
-        goal(says, measure, direction::as_there(size), ratio)
-    };
-    let carries = "The engine carries no less";
-    let costs = "The machine has no more to do for as much on the engine";
-    let claims = vec![
+    let mut claims = vec![
         there(
             "The smallest messages gain nothing",
             SMALLEST,
@@ -106,11 +77,8 @@ fn throughput_claims(extent: Extent) -> Vec<Claim> {
             LARGE,
             Bound::AtLeast(1.38),
         ),
-        here(carries, RATE, SMALL, Bound::AtLeast(1.0)),
-        here(carries, RATE, LARGE, Bound::AtLeast(1.0)),
-        here(costs, CPU_OF_GIGABIT, SMALL, Bound::AtMost(1.0)),
-        here(costs, CPU_OF_GIGABIT, LARGE, Bound::AtMost(1.0)),
     ];
+    claims.extend(of_streams_here());
     measured(extent, claims)
 }
 
