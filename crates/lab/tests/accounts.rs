@@ -1,10 +1,11 @@
 //! What an experiment says of who used the cores, besides what it measures: by process, on the kernel.
 #![forbid(unsafe_code)]
 
-use lab::catalogue::{Extent, Setup, find};
-use lab::experiment::At;
+mod first_levels;
+
+use first_levels::{at, levels, setup};
+use lab::catalogue::{Extent, find};
 use lab::skip_without;
-use std::time::Duration;
 
 /// The lab itself is the client and, where there is one, the wire: they are told apart.
 #[test]
@@ -32,22 +33,9 @@ fn what_each_used_is_known() {
         }
         let entry = find(name).unwrap();
         let experiment = entry.declare(Extent::Full);
-        let setup = Setup {
-            binary: "none".into(),
-            log: None,
-            kept: std::env::temp_dir(),
-            subjects: vec![subject.into()],
-        };
-        let mut bench = entry.open(&setup).unwrap();
-        let levels = experiment.axes.iter().map(|axis| &axis.levels[0]);
-        let levels: Vec<_> = levels.collect();
-        let at = At {
-            experiment: &experiment,
-            subject,
-            levels: &levels,
-            window: Duration::from_secs(1),
-            seed: 1,
-        };
+        let mut bench = entry.open(&setup(subject)).unwrap();
+        let levels = levels(&experiment);
+        let at = at(&experiment, subject, &levels, 1);
         bench.prepare(&at).unwrap();
         let sample = bench.measure(&at).unwrap();
         let used = sample.used.as_ref().expect(name);

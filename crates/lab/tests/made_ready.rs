@@ -1,11 +1,12 @@
 //! Experiments on the kernel: what is made ready for a measurement, and that no more is started while it is measured.
 #![forbid(unsafe_code)]
 
-use lab::catalogue::{Extent, Setup, find};
-use lab::experiment::At;
+mod first_levels;
+
+use first_levels::{at, levels, setup};
+use lab::catalogue::{Extent, find};
 use lab::skip_without;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// The programs that this thread has started, and that run: other tests have others.
 fn running() -> BTreeSet<String> {
@@ -18,15 +19,6 @@ fn names(processes: &BTreeSet<String>) -> BTreeSet<String> {
     let name = |process| std::fs::read_to_string(format!("/proc/{process}/comm"));
     let names = processes.iter().filter_map(|process| name(process).ok());
     names.map(|name| name.trim().to_owned()).collect()
-}
-
-fn setup(subject: &str) -> Setup {
-    Setup {
-        binary: "none".into(),
-        log: None,
-        kept: std::env::temp_dir(),
-        subjects: vec![subject.into()],
-    }
 }
 
 /// One that is for a single measurement stands ready before it, and is gone after it.
@@ -50,15 +42,8 @@ fn a_server_of_one_measurement_is_there_before_it_begins() {
         let entry = find(name).unwrap();
         let experiment = entry.declare(Extent::Full);
         let mut bench = entry.open(&setup(subject)).unwrap();
-        let levels = experiment.axes.iter().map(|axis| &axis.levels[0]);
-        let levels: Vec<_> = levels.collect();
-        let at = At {
-            experiment: &experiment,
-            subject,
-            levels: &levels,
-            window: Duration::from_secs(1),
-            seed: 1,
-        };
+        let levels = levels(&experiment);
+        let at = at(&experiment, subject, &levels, 1);
         bench.prepare(&at).unwrap();
         let prepared = running();
         assert!(names(&prepared).contains(server), "{name}: {prepared:?}");
@@ -86,13 +71,8 @@ fn servers_are_started_before_they_are_measured() {
     for name in ["ping-pong", "sockperf, throughput", "ping-pong"] {
         let levels = experiment.axes[0].levels.iter();
         let level = levels.clone().find(|level| level.name == name).unwrap();
-        let at = At {
-            experiment: &experiment,
-            subject: "kernel",
-            levels: &[level],
-            window: Duration::from_secs(1),
-            seed: 1,
-        };
+        let levels = [level];
+        let at = at(&experiment, "kernel", &levels, 1);
         bench.prepare(&at).unwrap();
         let prepared = running();
         let sample = bench.measure(&at).unwrap();

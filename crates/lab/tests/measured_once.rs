@@ -1,29 +1,20 @@
 //! Experiments of one measurement on the kernel: what they find, and that none is made of what is there no more.
 #![forbid(unsafe_code)]
 
-use lab::catalogue::{Extent, Setup, find};
-use lab::experiment::{At, Sample};
+mod first_levels;
+
+use first_levels::{at, levels, setup};
+use lab::catalogue::{Extent, find};
+use lab::experiment::Sample;
 use lab::skip_without;
-use std::time::Duration;
 
 /// Two seconds at the first level of an experiment.
 fn measured(name: &str) -> Sample {
     let entry = find(name).unwrap();
     let experiment = entry.declare(Extent::Full);
-    let setup = Setup {
-        binary: "none".into(),
-        log: None,
-        kept: std::env::temp_dir(),
-        subjects: vec!["kernel".into()],
-    };
-    let mut bench = entry.open(&setup).unwrap();
-    let at = At {
-        experiment: &experiment,
-        subject: "kernel",
-        levels: &[&experiment.axes[0].levels[0]],
-        window: Duration::from_secs(2),
-        seed: 1,
-    };
+    let mut bench = entry.open(&setup("kernel")).unwrap();
+    let levels = levels(&experiment);
+    let at = at(&experiment, "kernel", &levels, 2);
     bench.prepare(&at).unwrap();
     let sample = bench.measure(&at).unwrap();
     assert_eq!(sample.notes, Vec::<String>::new());
