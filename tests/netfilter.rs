@@ -33,6 +33,20 @@ impl Bench {
         program.output().map(drop).map_err(|e| format!("{e:#}"))
     }
 
+    /// A connection of the client's to the server.
+    fn connect(&self) -> TcpStream {
+        let address = SocketAddr::from((Side::Server.ipv4(), 8080));
+        let connected = || Ok(TcpStream::connect_timeout(&address, LIMIT)?);
+        self.world.on(Side::Client, connected).expect("served")
+    }
+
+    /// How many connections the engine has.
+    fn ours(&self) -> usize {
+        let rows = self.outboard.sockets().expect("sockets");
+        let open = |row: &&serde_json::Value| row["state"] == "ESTABLISHED";
+        rows.iter().filter(open).count()
+    }
+
     /// What an engine says that does not start.
     fn refusal(&self) -> String {
         let mut engine = self
@@ -107,17 +121,8 @@ fn rules_of_nftables_are_followed() {
     let server = server.expect("an open port");
 
     // Whom the rules accept the engine serves, and nobody else.
-    let connect = || {
-        let connected = || Ok(TcpStream::connect_timeout(&address, LIMIT)?);
-        bench.world.on(Side::Client, connected).expect("served")
-    };
-    let ours = || {
-        let rows = bench.outboard.sockets().expect("sockets");
-        let open = |row: &&serde_json::Value| row["state"] == "ESTABLISHED";
-        rows.iter().filter(open).count()
-    };
-    let _first = connect();
-    assert_eq!(ours(), 1);
+    let _first = bench.connect();
+    assert_eq!(bench.ours(), 1);
     let denied = || {
         let stats = bench.outboard.stats().unwrap();
         let denied = |c: &&lab::outboard::Counter| c.name == "dropped" && c.labels == ["denied"];
@@ -155,8 +160,8 @@ fn rules_of_nftables_are_followed() {
         true,
     );
     assert!(explained().contains("of chain arriving in table inet guard"));
-    let _second = connect();
-    assert_eq!(ours(), 1, "the kernel's");
+    let _second = bench.connect();
+    assert_eq!(bench.ours(), 1, "the kernel's");
 
     // And it comes back.
     bench.rules("nft delete table inet guard").unwrap();
@@ -164,8 +169,8 @@ fn rules_of_nftables_are_followed() {
     // It is said a moment before it is so, and an engine that a busy machine keeps waiting takes none.
     let mut later = Vec::new();
     let taken = engine.wait_until(LIMIT, || {
-        later.push(connect());
-        ours() == 2
+        later.push(bench.connect());
+        bench.ours() == 2
     });
     taken.expect("one of them");
     let said = engine.printed();
@@ -216,26 +221,17 @@ fn all_that_is_new_is_the_kernels_while_ipsec_has_policies() {
         });
         waited.unwrap_or_else(|error| panic!("{error:#}\n{}", explained()));
     };
-    let connect = || {
-        let connected = || Ok(TcpStream::connect_timeout(&address, LIMIT)?);
-        bench.world.on(Side::Client, connected).expect("served")
-    };
-    let ours = || {
-        let rows = outboard.sockets().expect("sockets");
-        let open = |row: &&serde_json::Value| row["state"] == "ESTABLISHED";
-        rows.iter().filter(open).count()
-    };
     until(true);
-    let _first = connect();
-    assert_eq!(ours(), 0, "the kernel's");
+    let _first = bench.connect();
+    assert_eq!(bench.ours(), 0, "the kernel's");
     bench.rules("ip xfrm policy flush").unwrap();
     until(false);
-    let _second = connect();
-    assert_eq!(ours(), 1);
+    let _second = bench.connect();
+    assert_eq!(bench.ours(), 1);
     policy("add").unwrap();
     until(true);
-    let _third = connect();
-    assert_eq!(ours(), 1, "the kernel's");
+    let _third = bench.connect();
+    assert_eq!(bench.ours(), 1, "the kernel's");
     let said = engine.printed();
     assert!(said.contains("all that is new is the kernel's"), "{said}");
 }
