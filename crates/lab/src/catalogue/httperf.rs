@@ -46,19 +46,39 @@ pub struct Found {
     pub burst: f64,
 }
 
+/// Seconds beyond those that it may need by itself.
+const MARGIN: f64 = 10.0;
+
 /// Runs it on the client's core.
+///
+/// # Errors
+/// It cannot be run, fails, or does not end when it should.
 pub fn run(bed: &Bed, server: &str, port: u16, asked: Asked<'_>) -> Result<Found> {
     let world: &World = bed.world();
+    let limit = asked.seconds_at_most();
+    // Ports are the kernel's: its own (`--hog`) are those of one bit of 64, and with a thousand connections open at once
+    // it looks for another one for ever.
     let printed = world
-        .program(Side::Client, "httperf")
+        .program(Side::Client, "timeout")
         .on_core(CLIENT_CORE)
-        .args(["--hog", "--server", server, "--port", &port.to_string()])
+        .args(["--signal=KILL", &limit.to_string(), "httperf"])
+        .args(["--server", server, "--port", &port.to_string()])
         .args(["--uri", asked.path, "--rate", &asked.rate.to_string()])
         .args(["--num-conns", &asked.connections.to_string()])
         .args(["--num-calls", &asked.requests.to_string()])
         .args(["--timeout", &asked.patience.to_string()])
-        .output()?;
+        .output()
+        .with_context(|| format!("httperf, which is ended after {limit} s"))?;
     read(&printed).with_context(|| format!("httperf said: {printed}"))
+}
+
+impl Asked<'_> {
+    /// Seconds after which it has ended, if it ever does: the last connection may fail at its last request.
+    fn seconds_at_most(&self) -> f64 {
+        let opening = f64::from(self.connections) / self.rate;
+        let patient = f64::from(self.requests + 1) * self.patience;
+        (opening + patient + MARGIN).ceil()
+    }
 }
 
 impl Found {
@@ -105,9 +125,9 @@ fn read(printed: &str) -> Option<Found> {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{Asked, MARGIN, read};
 
-    const PRINTED: &str = "httperf --hog --timeout=1
+    const PRINTED: &str = "httperf --timeout=1
 Maximum connect burst length: 3
 
 Total: connections 200 requests 600 replies 597 test-duration 1.993 s
@@ -125,6 +145,19 @@ Net I/O: 81.5 KB/s (0.7*10^6 bps)
 Errors: total 3 client-timo 1 socket-timo 0 connrefused 0 connreset 0
 Errors: fd-unavail 2 addrunavail 0 ftab-full 0 other 0
 ";
+
+    /// A second of connections, and one of 5 s to stand and for each of three requests.
+    #[test]
+    fn it_is_not_waited_for_longer_than_it_can_take() {
+        let asked = Asked {
+            path: "/",
+            rate: 1_999.0,
+            connections: 1_999,
+            requests: 3,
+            patience: 5.0,
+        };
+        assert_eq!(asked.seconds_at_most(), 21.0 + MARGIN);
+    }
 
     #[test]
     fn what_it_prints_is_read() {
