@@ -3,7 +3,7 @@
 
 use super::left_out::LeftOut;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -446,6 +446,12 @@ impl Experiment {
         need(!self.measures.is_empty(), "no measure".into());
         for axis in &self.axes {
             need(!axis.levels.is_empty(), format!("nothing in {}", axis.name));
+            // Rounds of levels that have one name would be taken for those of one.
+            let mut names = BTreeSet::new();
+            for level in &axis.levels {
+                let is_new = names.insert(&level.name);
+                need(is_new, format!("{} twice in {}", level.name, axis.name));
+            }
         }
         for level in self.axes.iter().flat_map(|axis| &axis.levels) {
             let is_had = self.subjects.is_empty() || level.is_had_by(&self.subjects);

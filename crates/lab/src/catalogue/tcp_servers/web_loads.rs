@@ -101,7 +101,7 @@ const WORKLOADS: [Workload; 5] = [
 
 /// Requests a second. Of those that come in bursts a server bears more.
 const LOADS: [u32; 4] = [2_000, 4_000, 8_000, MOST];
-const MOST: u32 = 24_000;
+const MOST: u32 = 48_000;
 /// Requests that are drawn for each file before they begin again.
 const DRAWN: usize = 4;
 
