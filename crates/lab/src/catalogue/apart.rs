@@ -97,9 +97,10 @@ pub fn bed(setup: &Setup, subject: &str) -> Result<Bed> {
 #[cfg(test)]
 mod tests {
     use super::{
-        APART, Extent, STACKS, Setup, TWO_CORES, bed, claims, core_of_its_own, cores_here,
+        APART, Bed, Extent, STACKS, Setup, TWO_CORES, bed, claims, core_of_its_own, cores_here,
     };
     use super::{left_out, roles, subjects};
+    use crate::catalogue::bed::{RECEIVED, SERVER_CORE};
     use crate::experiment::declaration::{Bound, Citation, Claim};
     use crate::tool;
     use crate::world::Side;
@@ -157,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_with_two_cores_receives_on_the_other_one() {
-        let test = "a_kernel_with_two_cores_receives_on_the_other_one";
+    fn a_kernel_receives_where_its_subject_has_it() {
+        let test = "a_kernel_receives_where_its_subject_has_it";
         if crate::skip_without(test, &["ip"]) {
             return;
         }
@@ -168,14 +169,21 @@ mod tests {
             kept: "none".into(),
             subjects: vec![TWO_CORES.into()],
         };
-        let steered = |subject: &str| {
-            let bed = bed(&setup, subject).unwrap();
+        let steered = |bed: Bed| {
             let (world, interface) = (bed.world().name(Side::Server), Side::Server.interface());
             let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
             let read = tool::run(&format!("ip netns exec {world} cat {file}")).unwrap();
             u32::from_str_radix(read.trim(), 16).unwrap()
         };
-        assert_eq!(steered(TWO_CORES), 1 << core_of_its_own(cores_here()));
-        assert_eq!(steered(STACKS[0]), 0);
+        let apart = |subject| steered(bed(&setup, subject).unwrap());
+        assert_eq!(apart(TWO_CORES), 1 << core_of_its_own(cores_here()));
+        assert_eq!(apart(STACKS[0]), 0);
+        let with_it = |subject| steered(Bed::of(&setup, subject).unwrap());
+        assert_eq!(with_it(RECEIVED), 1 << SERVER_CORE);
+        assert_eq!(
+            with_it("serve on the kernel, received on its core"),
+            1 << SERVER_CORE
+        );
+        assert_eq!(with_it("serve on the kernel"), 0);
     }
 }

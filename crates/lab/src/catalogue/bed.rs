@@ -12,6 +12,7 @@ use crate::load::Closed;
 use crate::nginx::{Lines, Nginx, PORT};
 use crate::outboard::Outboard;
 use crate::process::Process;
+use crate::receiving;
 use crate::sampler::account::Watched;
 use crate::world::{Side, World};
 use anyhow::{Context, Result};
@@ -22,6 +23,9 @@ pub const ROLES: &str = "server and engine on core 0, client on core 1; the inte
     where a veth does its work, wherever the sender is";
 /// What a report calls the two.
 pub const STACKS: [&str; 2] = ["kernel", "engine"];
+
+/// The kernel with its receive work where its server is, as by a NIC whose interrupt is there.
+pub const RECEIVED: &str = "kernel, received on its core";
 
 /// The stack of a subject whose name ends with that of its stack, as "nginx on the engine".
 pub fn stack_of(subject: &str) -> &'static str {
@@ -44,6 +48,15 @@ impl Bed {
     /// A stack by its name, one of [`STACKS`], and no server yet.
     pub fn bare(setup: &Setup, stack: &str) -> Result<Self> {
         Self::in_world(setup, stack, World::new()?)
+    }
+
+    /// The stack of a subject, whose name ends with that of the stack or with [`RECEIVED`], and no server yet.
+    pub fn of(setup: &Setup, subject: &str) -> Result<Self> {
+        let bed = Self::bare(setup, stack_of(subject))?;
+        if subject.ends_with(RECEIVED) {
+            receiving::on_core(&bed.world, Side::Server, SERVER_CORE)?;
+        }
+        Ok(bed)
     }
 
     /// As [`bare`](Self::bare), in a world that was made, and bent, before.

@@ -1,6 +1,6 @@
 //! 001, figures 6.16 and 6.17: HTTP/1.1 with six requests on a connection, in bursts of three.
 
-use super::bed::{Bed, ROLES, write_file};
+use super::bed::{Bed, write_file};
 use super::each::Each;
 use super::offered::{self, CONNECTIONS, GRACE, LOAD, SERVERS};
 use super::prime::prime;
@@ -57,13 +57,13 @@ fn declare(extent: Extent) -> Experiment {
              answers are there. The load is in requests. {FILES} files of {SIZE} bytes, in sends of 16 KB. {SERVERS}",
             EACH
         ),
-        roles: ROLES.into(),
+        roles: offered::roles(extent),
         axes: vec![loads],
-        subjects: offered::SUBJECTS.map(String::from).to_vec(),
+        subjects: offered::subjects(extent),
         measures: offered::measures(),
         pictures: offered::pictures("Bursts of three", ["6.16", "6.17"], &[]),
         findings: Vec::new(),
-        claims: vec![
+        claims: offered::as_in_the_source(extent, vec![
             offered::claim(
                 "A full server answers 17 % more of the requests that come in bursts",
                 "6.16",
@@ -76,7 +76,7 @@ fn declare(extent: Extent) -> Experiment {
                 &at,
                 Bound::AtLeast(1.27),
             ),
-        ],
+        ]),
         left_out: Vec::new(),
         model: None,
     }

@@ -1,7 +1,7 @@
 //! 001, figures 6.12 and 6.13: four of five requests are for files, one is for what the server computes; beside
 //! it what another process computes (FastCGI), and what comes out of a database.
 
-use super::bed::{Bed, ROLES, SERVER_CORE, STACKS};
+use super::bed::{Bed, SERVER_CORE};
 use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD};
 use super::static_files::{self, SIZE, count, in_pieces};
@@ -95,21 +95,21 @@ fn declare(extent: Extent) -> Experiment {
              are on the kernel; their time is the server's.",
             static_files::words()
         ),
-        roles: format!("{ROLES}; what is behind nginx has its core, too"),
+        roles: format!("{}; what is behind nginx has its core, too", offered::roles(extent)),
         axes: vec![
             offered::loads(extent),
             Axis::of_words(PART, &parts),
         ],
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects: offered::of_nginx(extent),
         measures: offered::measures(),
         pictures,
         findings: Vec::new(),
-        claims: vec![offered::claim(
+        claims: offered::as_in_the_source(extent, vec![offered::claim(
             "A full server that computes a fifth answers 11 % more",
             "6.12",
             &[(PART, COMPUTED)],
             Bound::AtLeast(1.11),
-        )],
+        )]),
         left_out,
         model: None,
     }
@@ -126,12 +126,12 @@ struct Whole {
 struct Dynamic(Each<Whole>);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let each = Each::of(setup, |stack| whole(setup, stack));
+    let each = Each::of(setup, |subject| whole(setup, subject));
     Ok(Box::new(Dynamic(each?)))
 }
 
-fn whole(setup: &Setup, stack: &str) -> Result<Whole> {
-    let bed = Bed::bare(setup, stack)?;
+fn whole(setup: &Setup, subject: &str) -> Result<Whole> {
+    let bed = Bed::of(setup, subject)?;
     let at = |name: &str| bed.world().scratch().join(name);
     let (store, responder) = (at("redis.sock"), at("fastcgi.sock"));
     let behind = vec![

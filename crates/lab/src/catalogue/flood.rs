@@ -1,7 +1,7 @@
 //! What real clients notice of attacks at rates from below to above what a server bears: SYN floods, connections
 //! without requests, headers that do not end, and floods of small requests.
 
-use super::bed::{Bed, CLIENT_CORE, SERVER_CORE, STACKS};
+use super::bed::{Bed, CLIENT_CORE, RECEIVED, SERVER_CORE, STACKS};
 use super::each::Each;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
@@ -9,10 +9,10 @@ use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::flood::attack::{Attack, Kind};
 use crate::flood::experiment::{fetch_within, kernel_cookies, quantile};
 use crate::flood::{Report, STRANGERS_NETWORK, SynFlood};
-use crate::nginx::Nginx;
+use crate::nginx::{Lines, Nginx};
 use crate::outboard::total;
 use crate::world::{Side, World};
-use crate::{receiving, sampler, tool};
+use crate::{sampler, tool};
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ static ATTACKS: [Known; 4] = [
 ];
 /// The kernel, which takes a veth's frames in where their sender is; the same as with a NIC whose interrupt is on the
 /// server's core; and the engine.
-const SUBJECTS: [&str; 3] = [STACKS[0], "kernel, received on its core", STACKS[1]];
+const SUBJECTS: [&str; 3] = [STACKS[0], RECEIVED, STACKS[1]];
 const RATE: &str = "asked of the attack, a second";
 const MEDIAN: &str = "a client's time, median";
 const TIMES: [(&str, f64); 3] = [
@@ -210,12 +210,8 @@ struct Attacked {
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let beds = Each::of(setup, |subject| {
-        let stack = STACKS[usize::from(subject == SUBJECTS[2])];
-        let bed = Bed::with_nginx(setup, stack, |_| Ok(()))?;
+        let bed = Bed::of(setup, subject)?.serving(|_| Ok(Lines::default()))?;
         let world = bed.world();
-        if subject == SUBJECTS[1] {
-            receiving::on_core(world, Side::Server, SERVER_CORE)?;
-        }
         // The kernel answers nobody whom it has no way to; the engine answers the way that it was asked.
         let (name, by) = (world.name(Side::Server), Side::Client.ipv4());
         tool::run(&format!(

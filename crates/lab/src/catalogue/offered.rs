@@ -1,7 +1,7 @@
 //! What the experiments of 001 with a web server have in common: requests or connections are due at a
 //! rate that rises, whether the server keeps up or not, and throughput and CPU are drawn over it.
 
-use super::bed::{Bed, Cost, SERVER_CORE, STACKS, stack_of};
+use super::bed::{Bed, Cost, RECEIVED, ROLES, SERVER_CORE, STACKS};
 use super::each::Each;
 use super::prime::prime;
 use super::{Extent, Setup};
@@ -37,12 +37,57 @@ pub const GRACE: Duration = Duration::from_secs(1);
 
 /// A server that knows of its engine, on the kernel and on the engine: what it sends it does not wait for.
 pub const SERVE: [&str; 2] = ["serve on the kernel", "serve on the engine"];
-/// Both servers on both stacks.
-pub const SUBJECTS: [&str; 4] = [STACKS[0], STACKS[1], SERVE[0], SERVE[1]];
+/// The same on a kernel that has its receive work on the server's core.
+const SERVE_RECEIVED: &str = "serve on the kernel, received on its core";
+/// A kernel on two cores is beside an engine on one, where the client's core does the receiving.
+const AS_BY_A_NIC: &str = ", beside a kernel that has its receive work on the server's core, too";
 /// What a workload says of them.
 pub const SERVERS: &str = "Kernel and engine have an unmodified nginx. `outboard serve` has the native interface on \
     both: on the engine it names the file, and the engine sends it, while the call is over; there is no piece that \
     it would send at once.";
+
+/// nginx on both stacks, and on a kernel that is alone on the server's core, as far as there is time for it.
+pub fn of_nginx(extent: Extent) -> Vec<String> {
+    let received = (extent == Extent::Full).then_some(RECEIVED);
+    let all = [STACKS[0], STACKS[1]].into_iter().chain(received);
+    all.map(String::from).collect()
+}
+
+/// The same, and `outboard serve`.
+pub fn subjects(extent: Extent) -> Vec<String> {
+    let received = (extent == Extent::Full).then_some(SERVE_RECEIVED);
+    let serve = SERVE.into_iter().chain(received).map(String::from);
+    of_nginx(extent).into_iter().chain(serve).collect()
+}
+
+/// Who is where.
+pub fn roles(extent: Extent) -> String {
+    match extent {
+        Extent::Quick => ROLES.into(),
+        Extent::Full => format!(
+            "{ROLES}; of a kernel that is \u{201c}received on its core\u{201d} that of the server's interface is on core 0, \
+             as by a NIC whose interrupt is there: what the source's servers had"
+        ),
+    }
+}
+
+/// These claims, and each beside a kernel that has its receive work where its server is, where that is measured: the
+/// source's client had another machine, which did none of it.
+pub fn as_in_the_source(extent: Extent, claims: Vec<Claim>) -> Vec<Claim> {
+    let is_measured = extent == Extent::Full;
+    let beside = claims.iter().filter(|_| is_measured).map(|claim| Claim {
+        says: format!("{}{AS_BY_A_NIC}", claim.says),
+        to: if claim.to == SERVE[0] {
+            SERVE_RECEIVED
+        } else {
+            RECEIVED
+        }
+        .into(),
+        ..claim.clone()
+    });
+    let beside: Vec<Claim> = beside.collect();
+    claims.into_iter().chain(beside).collect()
+}
 
 /// The axis, in requests a second.
 pub fn loads(extent: Extent) -> Axis {
@@ -135,10 +180,10 @@ pub fn all_beds(
     write: impl Fn(&Path) -> Result<()>,
 ) -> Result<Each<Bed>> {
     Each::of(setup, |subject| {
-        let stack = stack_of(subject);
+        let bed = Bed::of(setup, subject)?;
         match is_serve(subject) {
-            true => Bed::bare(setup, stack)?.serving_natively(setup, &[], &write),
-            false => Bed::with_nginx_and(setup, stack, &fill),
+            true => bed.serving_natively(setup, &[], &write),
+            false => bed.serving(|site| Ok(fill(site)?.into())),
         }
     })
 }
@@ -151,7 +196,7 @@ pub fn beds(setup: &Setup, fill: impl Fn(&Path) -> Result<String>) -> Result<Eac
 
 /// Whether a subject is the server that knows of its engine, which has no places of nginx's.
 pub fn is_serve(subject: &str) -> bool {
-    SERVE.contains(&subject)
+    SERVE.contains(&subject) || subject == SERVE_RECEIVED
 }
 
 /// A request by HTTP/1.0, which the server ends by closing the connection.
@@ -225,7 +270,45 @@ pub fn sample(outcome: &Outcome, cost: &Cost) -> Sample {
 
 #[cfg(test)]
 mod tests {
+    use super::{AS_BY_A_NIC, RECEIVED, SERVE, SERVE_RECEIVED, STACKS};
     use super::{BUSY, LOAD, REPLIES, RUN_ENGINE, RUN_SERVER, measures, pictures};
+    use super::{as_in_the_source, asynchronous, claim, is_serve, of_nginx, subjects};
+    use crate::catalogue::Extent;
+    use crate::experiment::declaration::Bound;
+
+    #[test]
+    fn what_is_claimed_is_held_against_a_kernel_that_receives_on_the_servers_core_too() {
+        let claims = || {
+            let gain = |says: &str| claim(says, "6.9", &[], Bound::AtLeast(1.07));
+            let later = asynchronous("later", "6.9", &[], Bound::AtLeast(1.17));
+            vec![gain("gains"), later]
+        };
+        let told = |extent| -> Vec<(bool, String, String)> {
+            let each = as_in_the_source(extent, claims()).into_iter();
+            each.map(|claim| (claim.says.ends_with(AS_BY_A_NIC), claim.subject, claim.to))
+                .collect()
+        };
+        let at = |is_beside, subject: &str, to: &str| (is_beside, subject.into(), to.into());
+        let full = [
+            at(false, STACKS[1], STACKS[0]),
+            at(false, SERVE[1], SERVE[0]),
+            at(true, STACKS[1], RECEIVED),
+            at(true, SERVE[1], SERVE_RECEIVED),
+        ];
+        assert_eq!(told(Extent::Full), full);
+        assert_eq!(told(Extent::Quick), full[..2]);
+        for extent in [Extent::Full, Extent::Quick] {
+            let known = subjects(extent);
+            let is_there = |name: &String| known.contains(name);
+            let all = told(extent);
+            assert!(
+                all.iter()
+                    .all(|(_, one, other)| is_there(one) && is_there(other))
+            );
+            assert!(of_nginx(extent).iter().all(is_there));
+        }
+        assert!(is_serve(SERVE_RECEIVED) && !is_serve(RECEIVED));
+    }
 
     /// The source's figures of CPU are of the host and of the engine, which are measured apart.
     #[test]

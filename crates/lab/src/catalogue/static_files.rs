@@ -1,7 +1,7 @@
 //! 001, figures 6.9 to 6.11, 6.14 and 6.15: files of 16 KB by HTTP/1.0, in sends of 4 KB and of 16 KB,
 //! many of them and the same again and again.
 
-use super::bed::{Bed, ROLES};
+use super::bed::Bed;
 use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD, SERVERS};
 use super::{Entry, Extent, Setup};
@@ -135,17 +135,17 @@ fn declare(extent: Extent) -> Experiment {
              second after it.",
             words()
         ),
-        roles: ROLES.into(),
+        roles: offered::roles(extent),
         axes: vec![
             offered::loads(extent),
             Axis::of_words(SENDS, &sends),
             Axis::of_words(FILES, &kinds),
         ],
-        subjects: offered::SUBJECTS.map(String::from).to_vec(),
+        subjects: offered::subjects(extent),
         measures: offered::measures(),
         pictures,
         findings: Vec::new(),
-        claims,
+        claims: offered::as_in_the_source(extent, claims),
         left_out: Vec::new(),
         model: None,
     }

@@ -2,7 +2,7 @@
 
 use super::bed::{Bed, CLIENT_CORE, STACKS, stack_of, write_file};
 use super::each::Each;
-use super::offered::{SERVE, SUBJECTS, is_serve};
+use super::offered::{SERVE, is_serve};
 use super::{Entry, Extent, Setup, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -106,7 +106,7 @@ fn declare(extent: Extent) -> Experiment {
             Axis::of_words(STRENGTH, &levels),
             Axis::of_words(REQUEST, &names),
         ],
-        subjects: SUBJECTS.map(String::from).to_vec(),
+        subjects: [STACKS, SERVE].concat().into_iter().map(String::from).collect(),
         measures: vec![
             Measure::new(RATE, "1/s"),
             Measure::new(SERVER, "%"),

@@ -1,7 +1,7 @@
 //! 001, figure 6.18 and table 6.6: the requests of an access log, made again at the log's own rhythm,
 //! faster and faster.
 
-use super::bed::{Bed, ROLES};
+use super::bed::Bed;
 use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD, SERVERS};
 use super::{Entry, Extent, Setup};
@@ -57,13 +57,13 @@ fn declare(extent: Extent) -> Experiment {
              made to the sizes that the log has. Their times are the log's, faster: so that it has the \
              load on average. Each round begins at a place of the log that is drawn. {SERVERS}"
         ),
-        roles: ROLES.into(),
+        roles: offered::roles(extent),
         axes: vec![offered::loads(extent)],
-        subjects: offered::SUBJECTS.map(String::from).to_vec(),
+        subjects: offered::subjects(extent),
         measures: offered::measures(),
         pictures: offered::pictures("A trace", ["6.18", "6.18"], &[]),
         findings: Vec::new(),
-        claims: vec![
+        claims: offered::as_in_the_source(extent, vec![
             claim(offered::claim(
                 "A full server answers 19 % more of a trace",
                 "6.18",
@@ -76,7 +76,7 @@ fn declare(extent: Extent) -> Experiment {
                 &[],
                 Bound::AtLeast(1.26),
             )),
-        ],
+        ]),
         left_out: Vec::new(),
         model: None,
     }
