@@ -181,6 +181,12 @@ impl Listener {
         }
     }
 
+    /// The own addresses that are steered for it, without those that are left to the kernel.
+    pub fn own_to_take(&self) -> impl Iterator<Item = IpAddr> {
+        let steered = self.steered.iter().copied();
+        steered.filter(|address| !self.leaves(*address))
+    }
+
     /// Whether a socket was shown for it already, or there is room for one more.
     pub fn may_prove(&self, cookie: u64) -> bool {
         self.proofs.len() < PROOFS || self.proofs.contains(&cookie)

@@ -60,8 +60,10 @@ struct Told {
     news: Vec<NetworkChange>,
     /// Whom it was asked to look at again.
     probed: Vec<IpAddr>,
-    /// The kernel was left a new connection since it was asked what it has.
-    left_some: bool,
+    /// What time it is for the steering, in nanoseconds: one later whenever somebody asks.
+    time: u64,
+    /// When the kernel was left a new connection, if it may have that.
+    left_at: Option<u64>,
 }
 
 impl FixedNetwork {
@@ -115,10 +117,10 @@ impl FixedNetwork {
         told.news.push(NetworkChange::Neighbour(on_link, knowledge));
     }
 
-    /// The kernel is left a new connection after it was asked what it has, and before somebody hears the answer.
+    /// The kernel is left a new connection at all that is steered: it is noted in the steering, and nothing else says so.
     pub fn leave_some(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.left_some = true;
+        told.left_at = Some(told.time);
     }
 
     /// Whom it was asked to look at again, in that order.
@@ -228,11 +230,27 @@ impl Network for FixedNetwork {
         self.shown.remove(&cookie);
     }
 
-    fn only_ours(&mut self, address: IpAddr, port: u16, _: u64) -> std::io::Result<bool> {
+    fn now(&self) -> u64 {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut told.left_some) {
+        told.time += 1;
+        told.time
+    }
+
+    fn noted(&self) -> BTreeSet<(IpAddr, u16)> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self
+            .steered
+            .iter()
+            .map(|&(address, port, _)| (address, port));
+        all.filter(|_| told.left_at.is_some()).collect()
+    }
+
+    fn only_ours(&mut self, address: IpAddr, port: u16, as_of: u64) -> std::io::Result<bool> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.left_at.is_some_and(|at| at >= as_of) {
             return Ok(false);
         }
+        told.left_at = None;
         drop(told);
         self.steer(address, port, Steered::Engine).map(|()| true)
     }
@@ -247,7 +265,10 @@ impl Network for FixedNetwork {
 
     fn beat(&mut self) -> Duration {
         let waited = core::mem::take(&mut self.waiting);
-        self.absences += u64::from(waited >= STALE);
+        if waited >= STALE {
+            self.absences += 1;
+            self.leave_some();
+        }
         waited
     }
 

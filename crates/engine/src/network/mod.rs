@@ -9,6 +9,7 @@ mod of_kernel;
 mod paths;
 mod scope;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -197,6 +198,12 @@ pub trait Network {
     /// What time it is for [`only_ours`](Self::only_ours), in nanoseconds.
     fn now(&self) -> u64 {
         0
+    }
+
+    /// The ports of own addresses at which the kernel was left a new connection since it was [found](Self::only_ours) to
+    /// have none. What follows on it is the kernel's, too, whatever was said.
+    fn noted(&self) -> BTreeSet<(IpAddr, u16)> {
+        BTreeSet::new()
     }
 
     /// Sends a mixed port of an own address to the engine: the kernel had no connections there when it was asked,

@@ -7,7 +7,7 @@
 //! The tables say the same on all interfaces: this machine takes what is for any of its addresses by whichever
 //! interface it comes. Only a link-local address is steered on its own link alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -55,9 +55,8 @@ struct Absences(AtomicU64);
 pub(super) struct SteeringTable {
     table: Arc<Mutex<Table>>,
     worker: WorkerId,
-    /// Whether this worker comes for what it is given, and whether the others do.
+    /// Whether this worker comes for what it is given.
     watches: Vec<Watch>,
-    others: Vec<Watch>,
     /// Of all.
     absences: Arc<Absences>,
 }
@@ -82,10 +81,6 @@ impl SteeringTable {
             table: Arc::clone(&table),
             worker: WorkerId(own as u16),
             watches: of_worker(own).collect(),
-            others: (0..workers)
-                .filter(|it| *it != own)
-                .flat_map(of_worker)
-                .collect(),
             absences: Arc::clone(&absences),
         });
         handles.collect()
@@ -209,12 +204,6 @@ impl Steer for SteeringTable {
         how: Steered,
         on: Option<NicId>,
     ) -> io::Result<()> {
-        let how = match how {
-            // New connections are the kernel's for as long as a worker does not come; it says so itself when
-            // it does.
-            Steered::Engine if self.others.iter().any(|it| it.waiting() >= STALE) => Steered::Mixed,
-            how => how,
-        };
         let worker = self.worker;
         let mut table = self.table();
         let endpoint = Endpoint::new(address, port);
@@ -298,6 +287,13 @@ impl Steer for SteeringTable {
 
     fn now(&self) -> u64 {
         netdev::steering::now_ns()
+    }
+
+    fn noted(&self) -> BTreeSet<(IpAddr, u16)> {
+        let table = self.table();
+        let all = table.steerings.iter().flat_map(Steering::noted);
+        all.map(|endpoint| (endpoint.address, endpoint.port))
+            .collect()
     }
 
     fn forget_left(&mut self, address: IpAddr, port: u16, as_of: u64) -> bool {

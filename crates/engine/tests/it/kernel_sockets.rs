@@ -17,10 +17,16 @@ use rustix::thread::set_thread_res_uid;
 use tcp::Failure;
 
 fn how(world: &World) -> Steered {
-    let [(_, _, how)] = world.worker.network().steered[..] else {
-        panic!("one port: {:?}", world.worker.network().steered);
+    let network = world.worker.network();
+    let [(address, port, how)] = network.steered[..] else {
+        panic!("one port: {:?}", network.steered);
     };
-    how
+    let is_noted = network.noted().contains(&(address, port));
+    match how {
+        // The steering goes by what it has noted itself.
+        Steered::Engine if is_noted => Steered::Mixed,
+        how => how,
+    }
 }
 
 fn set_connections(world: &World, port: u16, count: usize) {
@@ -177,6 +183,25 @@ fn an_answer_from_before_the_engine_was_away_does_not_count() {
     world.worker.network_mut().waiting = AWAY;
     world.worker.turn(world.now);
     assert_eq!(how(&world), Steered::Mixed);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine, "it is asked again");
+}
+
+/// A new connection may be left to the kernel for many reasons, of which most are nobody's absence.
+#[test]
+fn a_port_at_which_the_kernel_was_left_something_is_asked_about() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (port, _) = world.listen(&mut host);
+    assert_eq!(how(&world), Steered::Engine);
+    set_connections(&world, port, 1);
+    world.worker.network().leave_some();
+    assert_eq!(how(&world), Steered::Mixed);
+    world.attend();
+    assert_eq!(how(&world), Steered::Mixed, "it has a connection");
+    set_connections(&world, port, 0);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine);
 }
 
 /// New connections that came to its queue are the kernel's, whichever worker has the listener.
@@ -184,14 +209,18 @@ fn an_answer_from_before_the_engine_was_away_does_not_count() {
 fn an_answer_from_before_another_worker_was_away_does_not_count() {
     let mut world = World::new();
     let _host = answered(&mut world);
+    world.worker.network().leave_some();
     world.worker.network_mut().absences += 1;
     world.worker.attend(world.now);
     assert_eq!(how(&world), Steered::Mixed);
     world.attend();
     assert_eq!(how(&world), Steered::Engine);
+    world.worker.network().leave_some();
     world.worker.network_mut().absences += 1;
     world.worker.turn(world.now);
     assert_eq!(how(&world), Steered::Mixed);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine, "it is asked again");
 }
 
 /// Says nothing of any load.

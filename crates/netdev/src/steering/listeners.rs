@@ -81,13 +81,27 @@ impl Left {
 
     /// False if there is no such endpoint.
     pub fn remove(&mut self, endpoint: Endpoint) -> bool {
-        let number = self.numbers.remove(&endpoint);
-        self.free.extend(number);
-        number.is_some()
+        let Some(number) = self.numbers.remove(&endpoint) else {
+            return false;
+        };
+        self.words.of(number).store(0, Ordering::Relaxed);
+        self.free.push(number);
+        true
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Endpoint> {
         self.numbers.keys().copied()
+    }
+
+    /// Those where the kernel was left something since that was forgotten.
+    fn noted(&self) -> Vec<Endpoint> {
+        let is_noted = |number: u32| self.words.of(number).load(Ordering::Relaxed) != 0;
+        // Mostly there are none, and the words lie side by side.
+        if !(0..self.next).any(is_noted) {
+            return Vec::new();
+        }
+        let noted = self.numbers.iter().filter(|(_, number)| is_noted(**number));
+        noted.map(|(endpoint, _)| *endpoint).collect()
     }
 
     /// What was left until `as_of` is over. False if there was something since, or may have been.
@@ -125,6 +139,12 @@ impl Steering {
     /// [`SteeringError::Map`]: it was not shown, among other things.
     pub fn hide_socket(&mut self, cookie: u64) -> Result<(), SteeringError> {
         Ok(self.shown.cookies.remove(&cookie)?)
+    }
+
+    /// The endpoints at which the kernel was left a new connection since [`forget_left`](Self::forget_left), in no order:
+    /// they are mixed, however they are said to be shared.
+    pub fn noted(&self) -> Vec<Endpoint> {
+        self.present.noted()
     }
 
     /// The kernel has no connections at an endpoint of what it was left until `as_of`, by

@@ -11,7 +11,7 @@ use tcp::{ConnId, Instant, ListenerId, Request};
 use super::Worker;
 use crate::exchange::Tale;
 use crate::fast::connections::SessionId;
-use crate::fast::listeners::Offer;
+use crate::fast::listeners::{Listener, Offer};
 use crate::network::{Network, Shared, Steered};
 
 /// Connections of a listener that has ended which are ended in a turn.
@@ -48,6 +48,25 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         self.steer_as_said(number);
         self.ask_of_mixed(number);
+    }
+
+    /// Mixes listeners all of whose segments were to be the engine's where the kernel was left a new connection: the
+    /// steering looks each segment up there since, and goes on until it is asked about.
+    pub(super) fn mix_what_was_left(&mut self) {
+        let noted = self.network.noted();
+        if noted.is_empty() {
+            return;
+        }
+        let is_noted = |listener: &&Listener| {
+            let port = listener.local.port();
+            let mut own = listener.own_to_take();
+            listener.how == Steered::Engine && own.any(|address| noted.contains(&(address, port)))
+        };
+        let left = self.listeners.iter().filter(is_noted);
+        let left: Vec<u32> = left.map(|listener| listener.number).collect();
+        for number in left {
+            self.mix(number);
+        }
     }
 
     /// Divides the new connections of a listener with the kernel like this from now on, or not any more. What
@@ -100,10 +119,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                 again.push(listener.number);
                 continue;
             }
-            let steered = listener.steered.iter().copied();
-            let mut ours = steered.filter(|address| !listener.leaves(*address));
             let as_of = listener.asked_at;
-            let only = ours.try_fold(true, |all, address| {
+            let only = listener.own_to_take().try_fold(true, |all, address| {
                 let only = self.network.only_ours(address, port, as_of)?;
                 Ok::<_, std::io::Error>(all && only)
             });

@@ -479,17 +479,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 "the engine did not run: new connections were the kernel's"
             );
         }
-        // Of one that is mixed it may have been asked before, and what is answered holds no longer.
-        let ours = |l: &&Listener| matches!(l.how, Steered::Engine | Steered::Mixed);
-        let ours: Vec<u32> = self
-            .listeners
-            .iter()
-            .filter(ours)
-            .map(|l| l.number)
-            .collect();
-        for number in ours {
-            self.mix(number);
-        }
+        self.mix_what_was_left();
     }
 
     /// Leaves endpoints to the kernel on which nothing of ours is left.

@@ -328,6 +328,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.sharing.users.any_beyond() {
             self.count_users();
         }
+        self.mix_what_was_left();
         self.tell_opening();
         self.try_files_again(usize::MAX);
         self.paths.tick(&mut self.network);
