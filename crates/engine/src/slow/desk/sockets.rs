@@ -25,6 +25,9 @@ const AFTER_ANSWERS: Duration = Duration::from_millis(1);
 /// closes a moment before or after. Each time that follows is twice as long, up to the period.
 const FIRST_LOOK: Duration = Duration::from_millis(4);
 
+/// Ports that are looked at before somebody who waits is answered.
+const PORTS_AT_ONCE: usize = 8;
+
 /// Who knows which TCP sockets the kernel has.
 pub trait KernelSockets: Send {
     /// The cookies (SO_COOKIE) of those that listen, with the interface that each is bound to, or 0; `None` if it is
@@ -82,8 +85,8 @@ pub(super) struct Followed {
     promised: bool,
     /// Mixed ports, and the last question of each worker about each.
     mixed: BTreeMap<(u16, WorkerId), u64>,
-    /// Those of them that were not looked at yet, and when they are.
-    new: BTreeSet<(u16, WorkerId)>,
+    /// Ports of them that are looked at next, and when they are.
+    new: BTreeSet<u16>,
     new_at: Option<Instant>,
     /// When ports were looked at that had just become mixed, if that is not long ago.
     looked: BTreeMap<(u16, WorkerId), Instant>,
@@ -164,23 +167,46 @@ impl Desk {
             self.followed.mixed_at.get_or_insert(now + PERIOD);
             return;
         }
-        self.followed.new.insert((port, from));
+        self.followed.new.insert(port);
         self.followed.new_at.get_or_insert(now + AFTER_ANSWERS);
     }
 
-    /// Looks at the ports that were asked about since.
+    /// Looks at ports that were asked about since, and comes back a moment later if there are many.
     pub(super) fn look_at_new_ports(&mut self) {
-        self.followed.new_at = None;
-        for of in std::mem::take(&mut self.followed.new) {
-            if let Some(question) = self.followed.mixed.get(&of) {
-                self.look_at_port(of, *question);
-                self.followed.looked.insert(of, Instant::now());
+        let now = Instant::now();
+        let followed = &mut self.followed;
+        let mut unused = Vec::new();
+        for _ in 0..PORTS_AT_ONCE {
+            let Some(port) = followed.new.pop_first() else {
+                break;
+            };
+            if followed.kernel.connections(port) == 0 {
+                unused.push(port);
+            }
+            // One look answers all.
+            let of_port = (port, WorkerId(0))..=(port, WorkerId(u16::MAX));
+            for (of, _) in followed.mixed.range(of_port) {
+                followed.looked.insert(*of, now);
             }
         }
+        let more = !followed.new.is_empty();
+        followed.new_at = more.then(|| Instant::now() + AFTER_ANSWERS);
+        self.tell_of_unused(&unused);
         if !self.followed.mixed.is_empty() {
-            let next = Instant::now() + PERIOD;
-            self.followed.mixed_at.get_or_insert(next);
+            self.followed.mixed_at.get_or_insert(now + PERIOD);
         }
+    }
+
+    /// The kernel has no connections on these ports: all who asked hear of that.
+    fn tell_of_unused(&mut self, ports: &[u16]) {
+        self.followed.mixed.retain(|&(port, asks), &mut question| {
+            let unused = ports.contains(&port);
+            if unused {
+                let answer = Order::OnlyOurs { port, question };
+                self.crew.order(asks, answer);
+            }
+            !unused
+        });
     }
 
     /// Whether a socket was shown as proof for this port, and listens, as far as is known.
@@ -190,6 +216,9 @@ impl Desk {
 
     /// Looks at what is due.
     pub(super) fn look_at_sockets(&mut self, now: Instant) {
+        if self.followed.mixed_at.is_some_and(|at| at <= now) {
+            self.look_at_mixed(now);
+        }
         if self.followed.new_at.is_some_and(|at| at <= now) {
             self.look_at_new_ports();
         }
@@ -201,11 +230,6 @@ impl Desk {
             let any = !self.followed.proofs.is_empty();
             self.followed.proofs_at = any.then(|| (now + pause, pause));
         }
-        if self.followed.mixed_at.is_some_and(|at| at <= now) {
-            self.look_at_mixed();
-            let any = !self.followed.mixed.is_empty();
-            self.followed.mixed_at = any.then(|| now + PERIOD);
-        }
     }
 
     /// Looks at everything, whether it is due or not.
@@ -213,7 +237,10 @@ impl Desk {
         if !self.followed.proofs.is_empty() {
             self.look_at_proofs();
         }
-        self.look_at_mixed();
+        self.look_at_mixed(Instant::now());
+        while self.followed.new_at.is_some() {
+            self.look_at_new_ports();
+        }
     }
 
     fn look_at_proofs(&mut self) {
@@ -263,22 +290,15 @@ impl Desk {
         }
     }
 
-    fn look_at_mixed(&mut self) {
+    /// All mixed ports are looked at next.
+    fn look_at_mixed(&mut self, now: Instant) {
         // Where no listener is left nobody needs to know.
         let Followed { mixed, proofs, .. } = &mut self.followed;
         mixed.retain(|(port, _), _| proofs.values().any(|proven| proven == port));
-        (self.followed.new, self.followed.new_at) = (BTreeSet::new(), None);
-        let questions: Vec<_> = self.followed.mixed.iter().map(|(p, q)| (*p, *q)).collect();
-        for (of, question) in questions {
-            self.look_at_port(of, question);
-        }
-    }
-
-    fn look_at_port(&mut self, (port, asks): (u16, WorkerId), question: u64) {
-        if self.followed.kernel.connections(port) == 0 {
-            self.followed.mixed.remove(&(port, asks));
-            self.crew.order(asks, Order::OnlyOurs { port, question });
-        }
+        self.followed.new = mixed.keys().map(|(port, _)| *port).collect();
+        let any = !self.followed.new.is_empty();
+        self.followed.new_at = any.then_some(now);
+        self.followed.mixed_at = None;
     }
 }
 
@@ -292,7 +312,7 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::{Arc, Mutex};
 
-    /// The port of each socket that listens, and the ports that have connections.
+    /// The cookie of each socket that listens, and the ports that have connections.
     #[derive(Clone, Default)]
     struct Stated(Arc<Mutex<(HashSet<u64>, HashSet<u16>)>>);
 
@@ -430,5 +450,30 @@ mod tests {
         let at = desk.followed.mixed_at.unwrap_or(at);
         desk.look_at_sockets(at);
         assert_eq!(told(&mut fast), ["OnlyOurs { port: 80, question: 8 }"]);
+    }
+
+    /// Every worker has mixed its listeners, say: one was away.
+    #[test]
+    fn many_ports_are_looked_at_once_each_and_who_waits_comes_between() {
+        const PORTS: u16 = 3 * PORTS_AT_ONCE as u16 - 1;
+        let (mut desk, _fast, stated) = desk();
+        for port in 1..=PORTS {
+            stated.0.lock().expect("no panic").0.insert(port.into());
+            desk.follow_proof(port.into(), port);
+            for worker in 0..4 {
+                desk.mixed(WorkerId(worker), port, 1);
+            }
+        }
+        let left = |desk: &Desk| desk.followed.mixed.len();
+        for ports in [PORTS, PORTS - 8, PORTS - 16] {
+            assert_eq!(left(&desk), 4 * usize::from(ports));
+            desk.look_at_sockets(desk.followed.due().expect("in a moment"));
+        }
+        assert_eq!(left(&desk), 0);
+        // As when it comes back to those that have some.
+        stated.0.lock().expect("no panic").1.insert(7);
+        desk.mixed(WorkerId::FIRST, 7, 2);
+        desk.look_at_sockets(desk.followed.mixed_at.expect("in a while"));
+        assert_eq!(left(&desk), 1);
     }
 }
