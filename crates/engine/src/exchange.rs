@@ -94,6 +94,8 @@ pub enum Order {
         port: u16,
         /// That of [`Tale::Mixed`].
         question: u64,
+        /// It has sent SYN cookies that may still be answered, there or elsewhere.
+        cookies: bool,
     },
     /// The new connections of a listener are divided so from now on, or are the engine's.
     Place {

@@ -471,7 +471,7 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 	copy = *found;
 
 	if (treatment->flags & FLAG_CLOSING && segment.opens)
-		return to_kernel(REASON_CLOSING);
+		return leave_new(treatment, REASON_CLOSING);
 
 	if (treatment->flags & FLAG_SHARED) {
 		set_ports(&tuple, type, &segment);

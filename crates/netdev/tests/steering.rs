@@ -5,12 +5,15 @@ mod bench;
 mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 
 use bench::{Bench, OURS, PEER, PORT, unbound_socket, v4};
 use common::{ACK, Frame, SYN};
 use lab::{Side, World};
 use netdev::interface::Interface;
-use netdev::steering::{Endpoint, MAX_QUEUES, Reason, STALE, Share, SteeringError, Verdict};
+use netdev::steering::{
+    Endpoint, MAX_QUEUES, Reason, STALE, Share, SteeringError, Verdict, now_ns,
+};
 
 const PEER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 const OURS6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
@@ -452,6 +455,9 @@ fn mixed_port(address: IpAddr) {
         .steering
         .set_share(endpoint, Share::All)
         .expect("set_share");
+    expect(&bench, "it was left a SYN", segment(peer, ACK), kernels);
+    let later = now_ns() + Duration::from_secs(10).as_nanos() as u64;
+    assert!(bench.steering.forget_left(endpoint, later));
     expect(&bench, "not mixed", segment(peer, ACK), engines);
 }
 

@@ -159,7 +159,12 @@ fn what_the_kernel_was_left_is_not_forgotten_before_it_is_over() {
         let kernels = (Verdict::Kernel, Reason::KernelConnection);
         assert_eq!(bench.run(&ack.build()), kernels, "mixed");
         let after = now_ns();
-        for (as_of, what) in [(before, "before it"), (after, "it may be on its way")] {
+        let soon = after + Duration::from_secs(1).as_nanos() as u64;
+        for (as_of, what) in [
+            (before, "before it"),
+            (after, "it may be on its way"),
+            (soon, "or be sent again"),
+        ] {
             assert!(!bench.steering.forget_left(endpoint, as_of), "{what}");
             let said = bench.steering.set_share(endpoint, Share::Listener);
             said.expect("steered");
@@ -172,8 +177,17 @@ fn what_the_kernel_was_left_is_not_forgotten_before_it_is_over() {
             "nothing since"
         );
 
-        // Nor is anything left of one that ends.
+        // As what comes while nobody listens there.
+        let closing = bench.steering.set_share(endpoint, Share::Closing);
+        closing.expect("steered");
+        assert_eq!(bench.steering.noted(), [], "nothing since");
         assert_eq!(bench.run(&segment(3, port, SYN)), kernel);
+        let said = bench.steering.set_share(endpoint, Share::Listener);
+        said.expect("steered");
+        assert_eq!(bench.steering.noted(), [endpoint]);
+        assert_eq!(bench.run(&ack.build()), kernels, "mixed");
+
+        // Nor is anything left of one that ends.
         bench.steering.remove_port(endpoint).expect("steered");
         let added = bench.steering.add_port(endpoint, Share::Listener);
         added.expect("room");

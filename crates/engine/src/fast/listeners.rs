@@ -116,6 +116,8 @@ pub struct Listener {
     pub shared: Option<Shared>,
     /// Since which question about mixed ports it has been mixed, if it is.
     pub mixed_since: u64,
+    /// When that was, as the [network](crate::network::Network::now) says.
+    pub mixed_at: u64,
     /// A question about its port is not answered yet.
     pub asked: bool,
     /// When that was asked, as the [network](crate::network::Network::now) says.
@@ -154,6 +156,7 @@ impl Listener {
             family_left: None,
             shared: None,
             mixed_since: 0,
+            mixed_at: 0,
             asked: false,
             asked_at: 0,
             proofs: Vec::new(),
@@ -161,6 +164,11 @@ impl Listener {
             lacks_memory: false,
             left: None,
         }
+    }
+
+    /// It is mixed since this question and this time.
+    pub fn mix(&mut self, question: u64, now: u64) {
+        (self.mixed_since, self.mixed_at) = (question, now);
     }
 
     /// How it is steered while new connections may be the engine's and the kernel may have some.

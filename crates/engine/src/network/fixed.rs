@@ -117,6 +117,12 @@ impl FixedNetwork {
         told.news.push(NetworkChange::Neighbour(on_link, knowledge));
     }
 
+    /// So much later it is for the steering.
+    pub fn pass(&self, time: Duration) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.time += time.as_nanos() as u64;
+    }
+
     /// The kernel is left a new connection at all that is steered: it is noted in the steering, and nothing else says so.
     pub fn leave_some(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

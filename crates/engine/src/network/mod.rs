@@ -30,6 +30,10 @@ pub use of_kernel::{KernelNetwork, Steer};
 pub use paths::{Later, PathId, Paths, Reach};
 pub use scope::{canonical, is_link_local, scoped};
 
+/// For how long a SYN cookie of the kernel's may be answered: `MAX_SYNCOOKIE_AGE` times `TCP_SYNCOOKIE_PERIOD`
+/// (include/net/tcp.h).
+pub const COOKIE_LIFE: Duration = Duration::from_secs(120);
+
 /// How new connections are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shared {

@@ -18,6 +18,7 @@ mod forks;
 mod governed;
 mod halves;
 mod hostile;
+mod kernel_cookies;
 mod kernel_sockets;
 mod left;
 mod lent;

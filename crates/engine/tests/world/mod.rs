@@ -295,6 +295,8 @@ pub struct Kernel {
     pub listening: Arc<Mutex<Option<HashMap<u64, u32>>>>,
     /// How many connections there are on each port.
     pub connections: Arc<Mutex<HashMap<u16, usize>>>,
+    /// How many SYN cookies it has sent.
+    pub cookies: Arc<Mutex<u64>>,
 }
 
 impl KernelSockets for Kernel {
@@ -305,6 +307,10 @@ impl KernelSockets for Kernel {
     fn connections(&mut self, port: u16) -> usize {
         let connections = self.connections.lock().expect("no panic");
         connections.get(&port).copied().unwrap_or(0)
+    }
+
+    fn cookies_sent(&mut self) -> Option<u64> {
+        Some(*self.cookies.lock().expect("no panic"))
     }
 }
 

@@ -21,8 +21,9 @@ pub(super) const COMPARES: &str = "compares_cookies";
 /// Sockets that can be shown at a time.
 pub const MAX_SHOWN: u32 = MAX_ENDPOINTS;
 
-/// For how long a SYN that was left to the kernel may be on its way there.
-const UNDER_WAY: Duration = Duration::from_millis(100);
+/// For how long the kernel may have nothing to show of a SYN that it was left: while that is on its way there, and
+/// until it is sent again, if it was lost behind here.
+const UNDER_WAY: Duration = Duration::from_secs(2);
 
 /// The sockets that were shown.
 pub(super) struct Shown {

@@ -3,6 +3,7 @@
 //! kernel has no connections there.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use netdev::Device;
 use tables::Queue;
@@ -12,7 +13,7 @@ use super::Worker;
 use crate::exchange::Tale;
 use crate::fast::connections::SessionId;
 use crate::fast::listeners::{Listener, Offer};
-use crate::network::{Network, Shared, Steered};
+use crate::network::{COOKIE_LIFE, Network, Shared, Steered};
 
 /// Connections of a listener that has ended which are ended in a turn.
 const AT_ONCE: usize = 64;
@@ -44,7 +45,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.questions += 1;
         if let Some(listener) = self.listeners.get_mut(number) {
             listener.how = listener.open();
-            listener.mixed_since = self.questions;
+            listener.mix(self.questions, self.network.now());
         }
         self.steer_as_said(number);
         self.ask_of_mixed(number);
@@ -102,8 +103,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// The kernel had no connections on this port when it was asked: the lookup for each packet is spared
-    /// from now on, unless it may have got some since.
-    pub(super) fn only_ours(&mut self, port: u16, question: u64) {
+    /// from now on, unless it may have got some since, or clients may have `cookies` of its own.
+    pub(super) fn only_ours(&mut self, port: u16, question: u64, cookies: bool) {
         // This thread may have been away since it took the answer up.
         self.beat();
         let mut again = Vec::new();
@@ -115,11 +116,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             if listener.how != Steered::Mixed {
                 continue;
             }
-            if listener.mixed_since > question {
+            // Who was left to the kernel since then may have been sent a cookie, which is in no table of its.
+            let life = if cookies { COOKIE_LIFE } else { Duration::ZERO };
+            let as_of = listener.asked_at.saturating_sub(life.as_nanos() as u64);
+            if listener.mixed_since > question || listener.mixed_at > as_of {
                 again.push(listener.number);
                 continue;
             }
-            let as_of = listener.asked_at;
             let only = listener.own_to_take().try_fold(true, |all, address| {
                 let only = self.network.only_ours(address, port, as_of)?;
                 Ok::<_, std::io::Error>(all && only)

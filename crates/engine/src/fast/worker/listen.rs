@@ -276,7 +276,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         // An answer about another listener's port may be on its way, from before this one was steered.
         self.questions += 1;
         if let Some(listener) = self.listeners.get_mut(number) {
-            listener.mixed_since = self.questions;
+            listener.mix(self.questions, self.network.now());
         }
         self.ask_of_mixed(number);
         tracing::info!(%local, "listening");

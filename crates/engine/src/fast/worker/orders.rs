@@ -189,7 +189,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 self.confined = cookies;
                 self.apply_access();
             }
-            Order::OnlyOurs { port, question } => self.only_ours(port, question),
+            Order::OnlyOurs {
+                port,
+                question,
+                cookies,
+            } => self.only_ours(port, question, cookies),
             Order::Netfilter(policy) => {
                 let outdated = core::mem::replace(&mut self.netfilter, policy);
                 self.slow.tell(Tale::Outdated(outdated));

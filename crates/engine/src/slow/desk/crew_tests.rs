@@ -37,6 +37,10 @@ impl KernelSockets for Nothing {
     fn connections(&mut self, _port: u16) -> usize {
         0
     }
+
+    fn cookies_sent(&mut self) -> Option<u64> {
+        Some(0)
+    }
 }
 
 impl ReadLoads for Nothing {
@@ -640,7 +644,10 @@ fn each_worker_hears_what_is_for_all_and_its_own_answers() {
     };
     let said = told(&mut two);
     assert!(said[0].is_empty(), "{said:?}");
-    assert_eq!(said[1], ["OnlyOurs { port: 80, question: 3 }"]);
+    assert_eq!(
+        said[1],
+        ["OnlyOurs { port: 80, question: 3, cookies: false }"]
+    );
     // A listener of both is gone when it is gone at both.
     let now = Instant::now();
     let configured = Config::parse("x", "placement = \"kernel\"\n").expect("valid");

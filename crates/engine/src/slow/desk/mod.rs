@@ -9,6 +9,7 @@ mod answers;
 mod asking;
 mod attach;
 mod closing;
+mod cookies;
 mod crew;
 #[cfg(test)]
 mod crew_tests;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::Desk;
+use super::cookies::Cookies;
 use crate::exchange::{Order, WorkerId};
 use crate::slow::control::listens_on_all_of;
 use crate::slow::kernel::sock_diag;
@@ -37,6 +38,9 @@ pub trait KernelSockets: Send {
     /// How many connections with other machines the kernel has on a local port; more than none if it is
     /// not known.
     fn connections(&mut self, port: u16) -> usize;
+
+    /// How many SYN cookies the kernel has sent since it began; `None` if it is not known.
+    fn cookies_sent(&mut self) -> Option<u64>;
 }
 
 /// The kernel itself, by sock_diag(7).
@@ -72,6 +76,10 @@ impl KernelSockets for Diag {
             1
         })
     }
+
+    fn cookies_sent(&mut self) -> Option<u64> {
+        sock_diag::cookies_sent()
+    }
 }
 
 /// What is looked for.
@@ -88,6 +96,8 @@ pub(super) struct Followed {
     /// Ports of them that are looked at next, and when they are.
     new: BTreeSet<u16>,
     new_at: Option<Instant>,
+    /// What the kernel has sent to clients of which it knows nothing.
+    cookies: Cookies,
     /// When ports were looked at that had just become mixed, if that is not long ago.
     looked: BTreeMap<(u16, WorkerId), Instant>,
     /// When proofs are looked at next, and how long after the last time that is.
@@ -112,6 +122,7 @@ impl Followed {
             mixed: BTreeMap::new(),
             new: BTreeSet::new(),
             new_at: None,
+            cookies: Cookies::default(),
             looked: BTreeMap::new(),
             proofs_at: None,
             mixed_at: None,
@@ -199,10 +210,20 @@ impl Desk {
 
     /// The kernel has no connections on these ports: all who asked hear of that.
     fn tell_of_unused(&mut self, ports: &[u16]) {
+        if ports.is_empty() {
+            return;
+        }
+        // Later than it was looked at connections: what was a cookie then is one of those, or counted here.
+        let sent = self.followed.kernel.cookies_sent();
+        let cookies = self.followed.cookies.may_be_answered(sent, Instant::now());
         self.followed.mixed.retain(|&(port, asks), &mut question| {
             let unused = ports.contains(&port);
             if unused {
-                let answer = Order::OnlyOurs { port, question };
+                let answer = Order::OnlyOurs {
+                    port,
+                    question,
+                    cookies,
+                };
                 self.crew.order(asks, answer);
             }
             !unused
@@ -325,6 +346,10 @@ mod tests {
         fn connections(&mut self, port: u16) -> usize {
             usize::from(self.0.lock().expect("no panic").1.contains(&port))
         }
+
+        fn cookies_sent(&mut self) -> Option<u64> {
+            Some(0)
+        }
     }
 
     fn desk() -> (Desk, ToSlow, Stated) {
@@ -410,7 +435,7 @@ mod tests {
         assert!(told(&mut fast).is_empty(), "who waits comes first");
         let at = desk.followed.due().expect("in a moment");
         desk.look_at_sockets(at);
-        let answer = ["OnlyOurs { port: 80, question: 7 }"];
+        let answer = ["OnlyOurs { port: 80, question: 7, cookies: false }"];
         assert_eq!(told(&mut fast), answer, "the last question");
         stated.0.lock().expect("no panic").1.insert(80);
         desk.mixed(WorkerId::FIRST, 80, 7);
@@ -439,7 +464,10 @@ mod tests {
         told(&mut fast);
         desk.mixed(WorkerId::FIRST, 80, 1);
         desk.look_at_new_ports();
-        assert_eq!(told(&mut fast), ["OnlyOurs { port: 80, question: 1 }"]);
+        assert_eq!(
+            told(&mut fast),
+            ["OnlyOurs { port: 80, question: 1, cookies: false }"]
+        );
         for question in 2..9 {
             desk.mixed(WorkerId::FIRST, 80, question);
             desk.look_at_new_ports();
@@ -449,7 +477,10 @@ mod tests {
         desk.look_at_sockets(at);
         let at = desk.followed.mixed_at.unwrap_or(at);
         desk.look_at_sockets(at);
-        assert_eq!(told(&mut fast), ["OnlyOurs { port: 80, question: 8 }"]);
+        assert_eq!(
+            told(&mut fast),
+            ["OnlyOurs { port: 80, question: 8, cookies: false }"]
+        );
     }
 
     /// Every worker has mixed its listeners, say: one was away.

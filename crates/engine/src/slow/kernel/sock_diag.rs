@@ -1,5 +1,6 @@
 //! What the kernel says of its TCP sockets (sock_diag(7)): how many connections it already has on a
-//! port, which stay its own; and which sockets listen, as long as one does that was shown as proof.
+//! port, which stay its own; and which sockets listen, as long as one does that was shown as proof. And how many it may
+//! get of which no socket tells.
 
 use std::collections::HashMap;
 
@@ -64,6 +65,20 @@ pub fn kernel_connections(port: u16) -> rustix::io::Result<usize> {
     Ok(count)
 }
 
+/// How many SYN cookies the kernel has sent in this network namespace; `None` if it does not say.
+pub fn cookies_sent() -> Option<u64> {
+    let said = std::fs::read_to_string("/proc/thread-self/net/netstat").ok()?;
+    counter(&said, "TcpExt:", "SyncookiesSent")
+}
+
+/// A counter of /proc/net/netstat, which has a line of names and one of values for each group.
+fn counter(said: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = said.lines().filter(|line| line.starts_with(group));
+    let (mut names, mut values) = (lines.next()?.split(' '), lines.next()?.split(' '));
+    let at = names.position(|its| its == name)?;
+    values.nth(at)?.parse().ok()
+}
+
 /// Whether a connection never crosses an interface: from loopback, or from an address to itself.
 fn stays_here(family: u8, local: &[u8], remote: &[u8]) -> bool {
     match family {
@@ -97,6 +112,15 @@ mod tests {
             drop(listener);
             assert_eq!(known(), None);
         }
+    }
+
+    #[test]
+    fn the_kernel_says_how_many_cookies_it_has_sent() {
+        assert!(cookies_sent().is_some());
+        let said = "TcpExt: A SyncookiesSent B\nTcpExt: 1 23 4\nIpExt: A\nIpExt: 7\n";
+        assert_eq!(counter(said, "TcpExt:", "SyncookiesSent"), Some(23));
+        assert_eq!(counter(said, "IpExt:", "A"), Some(7));
+        assert_eq!(counter(said, "TcpExt:", "C"), None);
     }
 
     #[test]
