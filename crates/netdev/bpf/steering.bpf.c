@@ -176,6 +176,8 @@ struct {
 #define WAITS_NONE 0
 /* Nobody watches. */
 #define WAITS_NOBODY 1
+/* Behind the words of the workers: which of them, one bit each, have left waiting what others have handed to them. */
+#define WAITS_LATE MAX_WORKERS
 /* Repeated in src/steering/watch.rs. */
 #define STALE_NS 500000000
 
@@ -187,7 +189,7 @@ struct wait {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, MAX_WORKERS);
+	__uint(max_entries, MAX_WORKERS + 1);
 	__type(key, __u32);
 	__type(value, struct wait);
 } waits SEC(".maps");
@@ -281,12 +283,17 @@ static __always_inline void given(__u32 queue)
 		*since = bpf_ktime_get_ns();
 }
 
-/* Whether the worker of a queue has left a frame waiting for too long. */
+/* Whether the worker of a queue has left a frame waiting for too long, or any to which that one may have to hand
+ * what comes. */
 static __always_inline int is_stale(__u32 queue)
 {
 	volatile __u64 *word = wait_of(queue);
 	__u64 since = word ? *word : WAITS_NONE;
+	__u32 late = WAITS_LATE;
+	struct wait *others = bpf_map_lookup_elem(&waits, &late);
 
+	if (others && *(volatile __u64 *)&others->since)
+		return 1;
 	return since > WAITS_NOBODY && (__s64)(bpf_ktime_get_ns() - since) > STALE_NS;
 }
 

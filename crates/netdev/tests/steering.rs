@@ -12,7 +12,7 @@ use common::{ACK, Frame, SYN};
 use lab::{Side, World};
 use netdev::interface::Interface;
 use netdev::steering::{
-    Endpoint, MAX_QUEUES, Reason, STALE, Share, SteeringError, Verdict, now_ns,
+    Endpoint, MAX_QUEUES, MAX_WORKERS, Reason, STALE, Share, SteeringError, Verdict, now_ns,
 };
 
 const PEER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
@@ -623,4 +623,29 @@ fn new_connections_are_the_kernels_while_the_engine_leaves_frames_waiting() {
     bench.steering.beat();
     std::thread::sleep(STALE);
     bench.expect("after silence", &syn, engines.0, engines.1);
+}
+
+#[test]
+fn new_connections_are_the_kernels_while_a_worker_leaves_what_others_hand_to_it() {
+    if lab::skip_without_root("new_connections_are_the_kernels_while_a_worker_leaves_what") {
+        return;
+    }
+    let mut bench = bench();
+    let (syn, ack) = (
+        v4().with(|f| f.tcp_flags = SYN),
+        v4().with(|f| f.tcp_flags = ACK),
+    );
+    let engines = (Verdict::Redirect, Reason::Engine);
+    let stale = (Verdict::Kernel, Reason::Stale);
+    let other = bench.steering.watch().of(MAX_WORKERS - 1);
+    bench.steering.beat();
+    other.note_late();
+    // Whoever it is that gets the frame may have to hand it on.
+    bench.expect("a SYN too many", &syn, stale.0, stale.1);
+    bench.expect("what follows", &ack, engines.0, engines.1);
+    bench.steering.beat();
+    bench.expect("the other is not there", &syn, stale.0, stale.1);
+    assert_eq!(other.beat(), STALE);
+    bench.expect("it is back", &syn, engines.0, engines.1);
+    assert_eq!(other.beat(), std::time::Duration::ZERO);
 }

@@ -62,6 +62,8 @@ struct Told {
     probed: Vec<IpAddr>,
     /// What time it is for the steering, in nanoseconds: one later whenever somebody asks.
     time: u64,
+    /// The workers that were said to be late.
+    late: BTreeSet<u16>,
     /// When the kernel was left a new connection, if it may have that.
     left_at: Option<u64>,
 }
@@ -127,6 +129,12 @@ impl FixedNetwork {
     pub fn leave_some(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.left_at = Some(told.time);
+    }
+
+    /// The workers that were said to be late.
+    pub fn late(&self) -> Vec<u16> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.late.iter().copied().collect()
     }
 
     /// Whom it was asked to look at again, in that order.
@@ -276,6 +284,11 @@ impl Network for FixedNetwork {
             self.leave_some();
         }
         waited
+    }
+
+    fn note_late(&self, worker: u16) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.late.insert(worker);
     }
 
     fn absences(&self) -> u64 {

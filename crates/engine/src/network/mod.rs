@@ -265,6 +265,12 @@ pub trait Network {
         Duration::ZERO
     }
 
+    /// The worker with this number has not taken for so long what was handed to it that new connections are to be the
+    /// kernel's until it comes.
+    fn note_late(&self, worker: u16) {
+        let _ = worker;
+    }
+
     /// How often any worker of these tables has kept frames waiting for so long that new connections were the kernel's
     /// meanwhile: known when that one has come back.
     fn absences(&self) -> u64 {

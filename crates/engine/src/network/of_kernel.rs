@@ -77,6 +77,8 @@ pub trait Steer {
     fn waiting(&self) -> Duration;
     /// What has come is about to be taken: for how long the first of it has waited.
     fn beat(&mut self) -> Duration;
+    /// The worker with this number does not take what others hand to it.
+    fn note_late(&self, worker: u16);
     /// How often any worker has kept frames waiting for so long that new connections were the kernel's meanwhile.
     fn absences(&self) -> u64;
     /// What it has counted.
@@ -494,6 +496,10 @@ impl<S: Steer> Network for KernelNetwork<S> {
         let waited = self.steering.beat();
         self.settle();
         waited
+    }
+
+    fn note_late(&self, worker: u16) {
+        self.steering.note_late(worker);
     }
 
     fn absences(&self) -> u64 {

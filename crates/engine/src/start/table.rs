@@ -382,6 +382,12 @@ impl Steer for SteeringTable {
         waited
     }
 
+    fn note_late(&self, worker: u16) {
+        for watch in &self.watches {
+            watch.of(worker.into()).note_late();
+        }
+    }
+
     fn absences(&self) -> u64 {
         self.absences.0.load(Ordering::Acquire)
     }

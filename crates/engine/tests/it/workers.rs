@@ -74,6 +74,28 @@ fn what_is_of_nobody_is_answered_where_it_came() {
     assert_eq!(world.others[0].counters().frames_handed, 0);
 }
 
+/// The other is stopped, say: its clients would hear nothing for as long as that is so.
+#[test]
+fn who_does_not_come_for_what_it_is_handed_is_told_of() {
+    let mut world = World::of_workers(2);
+    let mut host = world.attach(None);
+    let (port, _) = world.listen(&mut host);
+    world.peer.sends_to = 1;
+    let turn = |world: &mut World| {
+        while world.peer.turn(world.now) | world.others[0].turn(world.now) {}
+    };
+    world.peer.connect(world.now, port);
+    turn(&mut world);
+    assert_eq!(world.others[0].counters().frames_handed, 1);
+    // It sends its SYN again.
+    world.now += Duration::from_secs(2);
+    let late = |world: &World| world.others[0].network().late();
+    assert!(late(&world).is_empty());
+    turn(&mut world);
+    assert_eq!(world.others[0].counters().frames_handed, 2);
+    assert_eq!(late(&world), [0]);
+}
+
 #[test]
 fn a_connection_that_a_program_opens_hears_its_answer_from_any_queue() {
     let mut world = World::of_workers(2);

@@ -22,6 +22,8 @@ const NOBODY: u64 = 1;
 
 /// `MAX_WORKERS`: there is a word for each.
 pub const MAX_WORKERS: u32 = 64;
+/// `WAITS_LATE`: the word that has a bit for each of them.
+const LATE: u32 = MAX_WORKERS;
 
 /// Bytes from one word to the next: a cache line.
 const STRIDE: usize = 64;
@@ -36,7 +38,7 @@ pub struct Watch {
 impl Watch {
     /// Of the first worker; nobody has come yet.
     pub(super) fn new(map: MapData) -> Result<Self, SteeringError> {
-        let words = Words::map(map, MAX_WORKERS, STRIDE)?;
+        let words = Words::map(map, MAX_WORKERS + 1, STRIDE)?;
         for worker in 0..MAX_WORKERS {
             words.of(worker).store(NOBODY, Ordering::Relaxed);
         }
@@ -70,19 +72,37 @@ impl Watch {
         }
     }
 
+    /// This worker has left waiting for [`STALE`] what another has handed to it, which the program does not see: new
+    /// connections are the kernel's, by whichever queue they come, until it [comes](Self::beat).
+    pub fn note_late(&self) {
+        self.words
+            .of(LATE)
+            .fetch_or(self.late_bit(), Ordering::Relaxed);
+    }
+
+    fn late_bit(&self) -> u64 {
+        1 << (self.worker % MAX_WORKERS)
+    }
+
     /// The worker takes what there is, from now on: for how long the first of it has waited. Who says so once must go
     /// on: until then nobody is waited for.
     ///
     /// What the program takes for stale is so by this as well: it looked before the word was taken back.
     #[inline]
     pub fn beat(&self) -> Duration {
-        // The line stays where it is while nothing comes.
+        let late = self.words.of(LATE);
+        // The lines stay where they are while nothing comes.
+        let was_late = late.load(Ordering::Relaxed) & self.late_bit() != 0;
+        if was_late {
+            late.fetch_and(!self.late_bit(), Ordering::Relaxed);
+        }
+        let least = if was_late { STALE } else { Duration::ZERO };
         if self.word().load(Ordering::Relaxed) == NONE {
-            return Duration::ZERO;
+            return least;
         }
         match self.word().swap(NONE, Ordering::Relaxed) {
-            NONE | NOBODY => Duration::ZERO,
-            since => Duration::from_nanos(now_ns().saturating_sub(since)),
+            NONE | NOBODY => least,
+            since => Duration::from_nanos(now_ns().saturating_sub(since)).max(least),
         }
     }
 }

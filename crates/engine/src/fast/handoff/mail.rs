@@ -9,9 +9,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use tcp::Instant;
 use tcp::snapshot::TimeWait;
 
 use super::{Begun, Waiting};
@@ -50,6 +52,8 @@ pub struct NoRoom(pub Handed);
 /// What others see of a worker.
 struct Inbox {
     word: AtomicU64,
+    /// Since when a frame waits for it that it has not come for, in nanoseconds of the clock; 0: none does.
+    since: AtomicU64,
     bell: OwnedFd,
 }
 
@@ -103,6 +107,7 @@ impl Mail {
                 own,
                 inbox: Arc::new(Inbox {
                     word: AtomicU64::new(0),
+                    since: AtomicU64::new(0),
                     bell,
                 }),
                 ways: (0..workers).map(|_| None).collect(),
@@ -166,9 +171,22 @@ impl Mail {
         Ok(())
     }
 
-    pub(super) fn send_frame(&mut self, to: WorkerId, frame: &[u8]) -> bool {
+    /// For how long frames have waited for another worker that it has not come for.
+    pub(super) fn waits_for(&self, to: WorkerId, now: Instant) -> Duration {
+        let way = self.ways.get(to.index()).and_then(Option::as_ref);
+        match way.map_or(0, |way| way.to.since.load(Ordering::Relaxed)) {
+            0 => Duration::ZERO,
+            since => now.saturating_duration_since(Instant::from_nanos(since)),
+        }
+    }
+
+    pub(super) fn send_frame(&mut self, now: Instant, to: WorkerId, frame: &[u8]) -> bool {
         let way = self.ways.get(to.index()).and_then(Option::as_ref);
         if let Some(way) = way {
+            // Before it can be taken, which takes this back.
+            if way.to.since.load(Ordering::Relaxed) == 0 {
+                way.to.since.store(now.as_nanos().max(1), Ordering::Release);
+            }
             self.spare.extend(way.spare.try_iter().take(FRAMES));
         }
         let mut copy = self.spare.pop().unwrap_or_default();
@@ -185,6 +203,10 @@ impl Mail {
     }
 
     pub(super) fn receive(&mut self) -> Option<(WorkerId, Handed)> {
+        // It comes, however much there is. The line stays where it is while nothing does.
+        if self.inbox.since.load(Ordering::Relaxed) != 0 {
+            self.inbox.since.store(0, Ordering::Relaxed);
+        }
         if self.pending == 0 {
             if self.inbox.word.load(Ordering::Relaxed) == 0 {
                 return None;
@@ -251,7 +273,7 @@ mod tests {
         let (mut a, mut b) = two();
         let memory = a.spare.len();
         for n in 0..3u8 {
-            assert!(a.send_frame(WorkerId(1), &[n; 60]));
+            assert!(a.send_frame(Instant::ZERO, WorkerId(1), &[n; 60]));
         }
         assert_eq!(a.spare.len(), memory - 3);
         for n in 0..3u8 {
@@ -262,20 +284,20 @@ mod tests {
             b.give_back(from, frame);
         }
         assert!(b.receive().is_none());
-        assert!(a.send_frame(WorkerId(1), &[9]));
+        assert!(a.send_frame(Instant::ZERO, WorkerId(1), &[9]));
         assert_eq!(a.spare.len(), memory - 1);
     }
 
     #[test]
     fn who_sleeps_is_rung_for_and_who_is_awake_is_not() {
         let (mut a, mut b) = two();
-        assert!(a.send_frame(WorkerId(1), &[1]));
+        assert!(a.send_frame(Instant::ZERO, WorkerId(1), &[1]));
         assert!(!is_rung(&b), "it is awake");
         assert!(!b.arm(), "something is there");
         b.disarm();
         assert!(b.receive().is_some() && b.receive().is_none());
         assert!(b.arm());
-        assert!(a.send_frame(WorkerId(1), &[2]));
+        assert!(a.send_frame(Instant::ZERO, WorkerId(1), &[2]));
         assert!(is_rung(&b));
         b.disarm();
         assert!(b.receive().is_some());
@@ -286,7 +308,7 @@ mod tests {
         let (mut a, mut b) = two();
         let memory = a.spare.len();
         let sent = (0..PLACES)
-            .take_while(|_| a.send_frame(WorkerId(1), &[1]))
+            .take_while(|_| a.send_frame(Instant::ZERO, WorkerId(1), &[1]))
             .count();
         assert_eq!(sent, PLACES / 2);
         let wanted = "10.0.0.1:80".parse().expect("an address");
@@ -294,14 +316,29 @@ mod tests {
         assert!(matches!(back, Err(NoRoom(Handed::Wanted(it))) if it == wanted));
         let taken = std::iter::from_fn(|| b.receive()).count();
         assert_eq!(taken, sent);
-        assert!(a.send_frame(WorkerId(1), &[1]));
+        assert!(a.send_frame(Instant::ZERO, WorkerId(1), &[1]));
         assert!(a.spare.len() <= memory);
+    }
+
+    #[test]
+    fn who_does_not_come_for_what_it_is_handed_is_waited_for() {
+        let (mut a, mut b) = two();
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let waits = |a: &Mail, seconds| a.waits_for(WorkerId(1), at(seconds)).as_secs();
+        assert_eq!(waits(&a, 3), 0, "nothing waits");
+        assert!(a.send_frame(at(3), WorkerId(1), &[1]));
+        assert!(a.send_frame(at(4), WorkerId(1), &[2]));
+        assert_eq!(waits(&a, 5), 2);
+        assert!(b.receive().is_some());
+        assert_eq!(waits(&a, 9), 0, "it is there");
+        assert!(a.send_frame(at(10), WorkerId(1), &[3]));
+        assert_eq!(waits(&a, 11), 1);
     }
 
     #[test]
     fn nobody_sends_to_itself() {
         let (mut a, _) = two();
-        assert!(!a.send_frame(WorkerId(0), &[1]));
-        assert!(!a.send_frame(WorkerId(7), &[1]));
+        assert!(!a.send_frame(Instant::ZERO, WorkerId(0), &[1]));
+        assert!(!a.send_frame(Instant::ZERO, WorkerId(7), &[1]));
     }
 }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use netdev::steering::STALE;
 use tcp::{Instant, Stack};
 use wire::flow::{FlowHasher, FlowKey};
 
@@ -182,10 +183,25 @@ impl Handoff {
     }
 
     /// Another worker where somebody accepts on this address and port, if there is one: for the same flow
-    /// the same, as long as no other begins or stops.
-    pub fn acceptor(&self, address: IpAddr, port: u16, flow: &FlowKey) -> Option<WorkerId> {
+    /// the same, as long as no other begins or stops. One that is late only if all are.
+    pub fn acceptor(
+        &self,
+        now: Instant,
+        address: IpAddr,
+        port: u16,
+        flow: &FlowKey,
+    ) -> Option<WorkerId> {
         let others = self.joint.acceptors.reached_by(address, port) & !self.own.bit();
-        pick(others, self.hasher.hash(flow) >> 32)
+        let each = (0..self.workers()).map(|index| WorkerId(index as u16));
+        let late = each.filter(|it| others & it.bit() != 0 && self.is_late(now, *it));
+        let late = late.fold(0, |late, it| late | it.bit());
+        let hash = self.hasher.hash(flow) >> 32;
+        pick(others & !late, hash).or_else(|| pick(others, hash))
+    }
+
+    /// Whether another worker has not come for what was handed to it for as long as the steering waits for one.
+    pub fn is_late(&self, now: Instant, worker: WorkerId) -> bool {
+        self.mail.waits_for(worker, now) >= STALE
     }
 
     /// The worker, this one included, that what brings a cookie back is for, whoever has sent that: one
@@ -254,8 +270,8 @@ impl Handoff {
     }
 
     /// Hands a copy of a frame to another worker; false if there is no room.
-    pub fn hand_frame(&mut self, to: WorkerId, frame: &[u8]) -> bool {
-        self.mail.send_frame(to, frame)
+    pub fn hand_frame(&mut self, now: Instant, to: WorkerId, frame: &[u8]) -> bool {
+        self.mail.send_frame(now, to, frame)
     }
 
     /// The next that another worker has handed over; at most as many in a row as were there when it was
@@ -363,7 +379,7 @@ mod tests {
     fn new_flows_spread_over_who_accepts() {
         let places = Handoff::join(4, 100, &[7; 32]).expect("descriptors");
         let listener: SocketAddr = "10.0.0.1:80".parse().expect("an address");
-        let find = |port| places[0].acceptor(listener.ip(), 80, &flow(port));
+        let find = |port| places[0].acceptor(Instant::ZERO, listener.ip(), 80, &flow(port));
         assert_eq!(find(1), None);
         for worker in [0, 2, 3] {
             let begun = places[worker].begin_accepting(listener, false);
@@ -375,6 +391,36 @@ mod tests {
         found.sort_unstable();
         found.dedup();
         assert_eq!(found, [2, 3], "both others, and not itself");
+    }
+
+    #[test]
+    fn who_does_not_come_for_what_it_was_handed_gets_no_more() {
+        let mut places = Handoff::join(3, 100, &[7; 32]).expect("descriptors");
+        let listener: SocketAddr = "10.0.0.1:80".parse().expect("an address");
+        for place in &places[1..] {
+            place.begin_accepting(listener, false).expect("room");
+        }
+        let find = |places: &[Handoff], now| {
+            let of = |port| places[0].acceptor(now, listener.ip(), 80, &flow(port));
+            let mut found: Vec<_> = (0..64).filter_map(of).map(|worker| worker.0).collect();
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        let begin = Instant::ZERO + Duration::from_secs(1);
+        let late = begin + STALE;
+        let hand = |places: &mut [Handoff], to| {
+            assert!(places[0].hand_frame(begin, WorkerId(to), &[1]));
+        };
+        hand(&mut places, 1);
+        assert_eq!(find(&places, begin + STALE / 2), [1, 2]);
+        assert_eq!(find(&places, late), [2]);
+        hand(&mut places, 2);
+        assert_eq!(find(&places, late), [1, 2], "there is nobody else");
+        assert!(places[1].receive().is_some());
+        assert_eq!(find(&places, late), [1]);
+        assert!(places[2].receive().is_some());
+        assert_eq!(find(&places, late), [1, 2]);
     }
 
     #[test]

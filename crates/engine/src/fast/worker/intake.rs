@@ -283,7 +283,7 @@ impl<N: Network> Intake<'_, N> {
         }
         let flow = syn.flow();
         let handoff = self.handoff.as_mut()?;
-        let to = handoff.acceptor(syn.dst, port, &flow)?;
+        let to = handoff.acceptor(self.now, syn.dst, port, &flow)?;
         let pair = self.stack.export_taken_over(self.now, syn)?;
         handoff.give_exported(self.stack, &flow, to);
         let handed = handoff.hand(to, Handed::Ended(Box::new(pair)));
@@ -314,7 +314,7 @@ impl<N: Network> Intake<'_, N> {
         } else if self.stack.listens_on(segment.dst, port) {
             None
         } else {
-            handoff.acceptor(segment.dst, port, &flow)
+            handoff.acceptor(self.now, segment.dst, port, &flow)
         };
         let other = other.filter(|other| *other != handoff.own())?;
         Some((other, false))
@@ -324,7 +324,10 @@ impl<N: Network> Intake<'_, N> {
         let Some(handoff) = &mut self.handoff else {
             return Ok(());
         };
-        if !handoff.hand_frame(to, frame) {
+        if handoff.is_late(self.now, to) {
+            self.network.note_late(to.0);
+        }
+        if !handoff.hand_frame(self.now, to, frame) {
             return self.drop(Drop::HandoffFull);
         }
         self.counters.frames_handed += 1;
