@@ -147,6 +147,11 @@ impl Budget {
 }
 
 impl Allowance {
+    /// How many of those that may be touched yet are free of charge.
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
     /// How many chunks may be touched for the first time.
     pub fn left(&self) -> u32 {
         self.free.saturating_add(self.to_charge())

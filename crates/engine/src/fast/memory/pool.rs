@@ -5,9 +5,9 @@ use queue_pair::Area;
 
 use super::budget::{Allowance, CHUNK};
 
-/// Free chunks that a pool keeps the memory of, so that little that comes and goes asks for none: 256 KiB,
-/// which is less than what is free of charge.
-pub const KEPT: u32 = 64;
+/// Free chunks that a pool keeps the memory of, so that little that comes and goes asks for none: 256 KiB, unless
+/// less than that is free of charge.
+const KEPT: u32 = 64;
 /// Chunks that are given back at a time.
 const AT_ONCE: u32 = 2048;
 
@@ -21,6 +21,8 @@ pub struct Pool {
     least_free: u32,
     /// Those whose memory the machine has got back.
     given: Vec<u32>,
+    /// Of how many free ones it keeps the memory.
+    kept: u32,
     /// Chunks from here on were never taken: their memory has not been touched.
     untouched: u32,
     chunks: u32,
@@ -39,6 +41,7 @@ impl Pool {
             free: Vec::new(),
             least_free: 0,
             given: Vec::new(),
+            kept: KEPT,
             untouched: 0,
             chunks,
             allowance: None,
@@ -49,6 +52,8 @@ impl Pool {
     /// All of `area`, as far as it may be touched.
     pub fn within(area: Area, allowance: Allowance) -> Self {
         Self {
+            // Who does nothing is charged for nothing.
+            kept: KEPT.min(allowance.free()),
             allowance: Some(allowance),
             ..Self::new(area)
         }
@@ -127,18 +132,18 @@ impl Pool {
         self.free.push(chunk);
     }
 
-    /// Whether it has more free chunks than it [keeps](KEPT).
+    /// Whether it has more free chunks than it keeps.
     pub fn has_spare(&self) -> bool {
-        self.free.len() > KEPT as usize
+        self.free.len() > self.kept as usize
     }
 
-    /// Takes out chunks whose memory can go: those beyond what is [kept](KEPT) that were free all the time
+    /// Takes out chunks whose memory can go: those beyond what is kept that were free all the time
     /// since this was last asked, or, in a `hurry`, that are free now; the longest unused ones, and not too
     /// many at a time. Nobody gets them until they [come back](Self::reclaimed).
     pub fn take_spare(&mut self, hurry: bool) -> Vec<u32> {
         let now = self.free.len() as u32;
         let least = if hurry { now } else { self.least_free };
-        let spare = least.saturating_sub(KEPT).min(AT_ONCE);
+        let spare = least.saturating_sub(self.kept).min(AT_ONCE);
         let chunks: Vec<u32> = self.free.drain(..spare as usize).collect();
         self.least_free = now - spare;
         chunks
@@ -261,6 +266,31 @@ mod tests {
         taken.sort_unstable();
         taken.dedup();
         assert_eq!((taken.len(), pool.held()), (400, 400));
+    }
+
+    /// As on a small machine with many sessions.
+    #[test]
+    fn who_uses_nothing_is_charged_for_nothing_however_little_is_free() {
+        let free = 4;
+        let mut budget = Budget::of_bytes(u64::from(1_000 * CHUNK));
+        budget.guarantee(u64::from(free * CHUNK));
+        let allow = |budget: &mut Budget| {
+            let area = Area::private("test", 400 * CHUNK as usize);
+            Pool::within(area, budget.allow(1000))
+        };
+        let mut pool = allow(&mut budget);
+        let there = pool.available();
+        let taken: Vec<u32> = (0..KEPT).filter_map(|_| pool.take(true)).collect();
+        assert_eq!(taken.len() as u32, KEPT);
+        for chunk in taken {
+            pool.give_back(chunk);
+        }
+        assert!(pool.has_spare());
+        let spare = pool.take_spare(true);
+        pool.reclaimed(&spare, true);
+        assert_eq!(pool.held(), free);
+        assert!(!pool.has_spare());
+        assert_eq!(allow(&mut budget).available(), there, "nothing is charged");
     }
 
     #[test]
