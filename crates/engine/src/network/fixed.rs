@@ -64,6 +64,8 @@ struct Told {
     time: u64,
     /// The workers that were said to be late.
     late: BTreeSet<u16>,
+    /// The steering refuses the next change.
+    refuses: bool,
     /// When the kernel was left a new connection, if it may have that.
     left_at: Option<u64>,
 }
@@ -117,6 +119,12 @@ impl FixedNetwork {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.neighbours.insert(neighbour, knowledge);
         told.news.push(NetworkChange::Neighbour(on_link, knowledge));
+    }
+
+    /// The steering refuses what it is told next of a port that is only ours.
+    pub fn refuse_once(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.refuses = true;
     }
 
     /// So much later it is for the steering.
@@ -261,6 +269,9 @@ impl Network for FixedNetwork {
 
     fn only_ours(&mut self, address: IpAddr, port: u16, as_of: u64) -> std::io::Result<bool> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut told.refuses) {
+            return Err(Errno::NOMEM.into());
+        }
         if told.left_at.is_some_and(|at| at >= as_of) {
             return Ok(false);
         }

@@ -58,3 +58,16 @@ fn an_answer_from_before_an_address_came_does_not_count() {
     world.attend();
     assert_eq!(how(&world, NEW), Steered::Engine, "it was asked again");
 }
+
+/// Else each segment there would be looked up in the kernel's tables for ever.
+#[test]
+fn what_the_steering_refuses_is_asked_for_again() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    world.worker.network().refuse_once();
+    let kernel = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    world.show(&mut host, &kernel);
+    let own = world.worker.network().addresses[0];
+    world.attend();
+    assert_eq!(how(&world, own), Steered::Engine);
+}

@@ -130,7 +130,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             match only {
                 Ok(true) => listener.how = Steered::Engine,
                 Ok(false) => again.push(listener.number),
-                Err(error) => tracing::warn!(port, %error, "the port stays mixed"),
+                Err(error) => {
+                    tracing::warn!(port, %error, "the port stays mixed for now");
+                    again.push(listener.number);
+                }
             }
         }
         for number in again {
