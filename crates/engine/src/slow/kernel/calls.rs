@@ -204,8 +204,9 @@ const BPF_PROG_QUERY: u64 = 16;
 
 /// `ioctl` of network interfaces: `SIOC*` (linux/sockios.h).
 const INTERFACES: u64 = 0x8900;
-/// `SIOCETHTOOL`.
+/// `SIOCETHTOOL`, and `SIOCGIFNAME`, which says the name by which that goes.
 const ETHTOOL: u64 = 0x8946;
+const NAME_OF_INDEX: u64 = 0x8910;
 const FIONBIO: u64 = 0x5421;
 /// Whether a descriptor is a terminal.
 const TCGETS: u64 = 0x5401;
@@ -250,7 +251,8 @@ fn opening() -> Made<BpfProgram> {
     rules.insert(libc::SYS_socket, any_of(OPENED)?);
     rules.insert(libc::SYS_bpf, vec![equal(0, BPF_PROG_QUERY)?]);
     // What a device does with the tags of VLANs.
-    rules.insert(libc::SYS_ioctl, vec![equal(1, ETHTOOL)?]);
+    let of_tags = vec![equal(1, ETHTOOL)?, equal(1, NAME_OF_INDEX)?];
+    rules.insert(libc::SYS_ioctl, of_tags);
     others_fail(rules)
 }
 
