@@ -101,22 +101,23 @@ impl Steering {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_remembering(flows: u32) -> Result<Self, SteeringError> {
-        let compares = Btf::from_sys_fs()
-            .map_err(|error| error::load(&error))
-            .and_then(|btf| Self::load_by(flows, Some(&btf)));
-        match compares {
-            // Who may not load this may not load the other.
-            loaded @ (Ok(_) | Err(SteeringError::NotPermitted)) => loaded,
-            Err(error) => {
-                tracing::warn!(
-                    %error,
-                    "the kernel does not tell one listening socket from another (CONFIG_DEBUG_INFO_BTF): until the \
-                     engine has heard that a program listens no longer, its new clients are the engine's, whoever \
-                     listens there"
-                );
-                Self::load_by(flows, None)
-            }
-        }
+        let why = match Btf::from_sys_fs() {
+            Ok(btf) => match Self::load_by(flows, Some(&btf)) {
+                // Who may not load this may not load the other.
+                loaded @ (Ok(_) | Err(SteeringError::NotPermitted)) => return loaded,
+                Err(error) => format!("the program that does so is not taken: {error}"),
+            },
+            Err(error) => format!(
+                "it says nothing of its types, CONFIG_DEBUG_INFO_BTF: {}",
+                error::chain(&error)
+            ),
+        };
+        tracing::warn!(
+            why,
+            "the kernel does not tell one listening socket from another: until the engine has heard that a program \
+             listens no longer, its new clients are the engine's, whoever listens there"
+        );
+        Self::load_by(flows, None)
     }
 
     /// With what the kernel says of its types sockets are told apart.
