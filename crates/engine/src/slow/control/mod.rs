@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use netdev::syscalls::{PeerCredentials, netns_cookie, peer_credentials};
 use queue_pair::control::{
@@ -32,6 +33,7 @@ use crate::exchange::{ClientKey, Inherited, SessionKey, WorkerId};
 use crate::fast::memory::OpenFile;
 use crate::fast::session::Process;
 use crate::poller::{Poller, Source};
+use crate::slow::kernel::processes::since_boot;
 use crate::sockets::SocketFilter;
 
 pub use file::{Shown, Unfit, look_at};
@@ -61,6 +63,8 @@ pub struct Client {
     channel: Channel,
     /// The process at the other end when it connected; 0 if it is outside of our PID namespace.
     pub pid: u32,
+    /// When that was, since the machine was started, or a moment later.
+    pub came: Duration,
     /// Its user.
     pub uid: u32,
     /// The cookie of the network namespace that it was in.
@@ -425,6 +429,7 @@ impl Control {
         let client = Client {
             channel: Channel::new(connection),
             pid,
+            came: since_boot(),
             uid,
             namespace,
             serial: self.serials,

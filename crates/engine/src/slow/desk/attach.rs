@@ -4,13 +4,13 @@ use std::os::fd::OwnedFd;
 
 use queue_pair::{EngineSide, Layout, Sizes, region};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{Desk, doorbells};
 use crate::config::shares::{self, SCARCE};
 use crate::exchange::{Ask, ClientKey, Inherited, WorkerId};
 use crate::fast::session::{Process, Session};
 use crate::slow::control::Pending;
+use crate::slow::kernel::processes::descriptor_of;
 use crate::stats::Drop;
 
 /// Why a process cannot attach.
@@ -145,11 +145,10 @@ impl Desk {
     /// A descriptor of the process at the other end: from the socket itself, or, on kernels that
     /// cannot say, by its number.
     pub(super) fn process_descriptor(&mut self, slot: u32, pid: u32) -> Option<OwnedFd> {
+        let came = self.control.client(slot)?.came;
         let fd = self.control.client_fd(slot)?;
-        netdev::syscalls::peer_pidfd(fd).ok().or_else(|| {
-            let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-            pidfd_open(pid, PidfdFlags::empty()).ok()
-        })
+        let opened = netdev::syscalls::peer_pidfd(fd).ok();
+        opened.or_else(|| descriptor_of(pid, came))
     }
 }
 

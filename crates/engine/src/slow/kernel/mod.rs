@@ -18,6 +18,7 @@ pub mod netlink;
 pub mod opener;
 pub mod ports;
 pub mod privileges;
+pub mod processes;
 pub mod queues;
 pub mod routes;
 pub mod sock_diag;

@@ -1,0 +1,56 @@
+//! Which process has a number: numbers are given again.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Since the machine was started.
+pub fn since_boot() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    // That clock begins at 0.
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// A descriptor of the process that had this number at a time [since the machine was started](since_boot); `None` if
+/// that is gone, and another one may have it.
+pub fn descriptor_of(pid: u32, then: Duration) -> Option<OwnedFd> {
+    let opened = pidfd_open(
+        Pid::from_raw(i32::try_from(pid).ok()?)?,
+        PidfdFlags::empty(),
+    );
+    let opened = opened.ok()?;
+    // Afterwards: what is opened keeps its number for as long as it lives.
+    let is_another = began(pid).is_some_and(|began| began > then);
+    (!is_another).then_some(opened)
+}
+
+/// When the process with this number began, as proc_pid_stat(5) has it, in ticks; `None` if that is not told.
+fn began(pid: u32) -> Option<Duration> {
+    // What follows the name, which ends with the last parenthesis and may have some itself, begins with field 3.
+    const START: usize = 22 - 3;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks: u64 = fields.split(' ').nth(START)?.parse().ok()?;
+    let in_a_second = rustix::param::clock_ticks_per_second().max(1);
+    Some(Duration::from_millis(
+        ticks.checked_mul(1000)? / in_a_second,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_began_later_is_not_the_one_that_had_the_number() {
+        let own = std::process::id();
+        assert!(descriptor_of(own, since_boot()).is_some());
+        // As if this one had got the number of one that ended long ago.
+        assert!(descriptor_of(own, Duration::ZERO).is_none());
+        assert!(descriptor_of(0, since_boot()).is_none());
+        let began = began(own).expect("it is told");
+        assert!(began <= since_boot() && !began.is_zero());
+    }
+}
