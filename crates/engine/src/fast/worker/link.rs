@@ -124,6 +124,15 @@ impl<D: Device, N: Network> Worker<D, N> {
         let largest = of.device.limits().mtu;
         let usable = usize::try_from(mtu).unwrap_or(usize::MAX).min(largest);
         of.mtu = u16::try_from(usable).unwrap_or(u16::MAX);
+        if mtu as usize > largest && core::mem::replace(&mut of.told_of_mtu, mtu) != mtu {
+            tracing::info!(
+                interface,
+                mtu,
+                largest,
+                "packets that are sent stay as small as frames were made for when the engine began: one that is started \
+                 again may make larger ones"
+            );
+        }
         let usable = self.nics.mtu();
         tracing::debug!(interface, %mac, "the link has changed");
         if usable != self.stack.config().mtu {

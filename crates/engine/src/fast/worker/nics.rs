@@ -22,6 +22,8 @@ pub(super) struct Nic<D> {
     pub is_up: bool,
     /// Bytes of the largest packet that can go by it.
     pub mtu: u16,
+    /// The MTU of which it was said that what is sent does not become as large.
+    pub told_of_mtu: u32,
     /// Its receive queues.
     pub served: Served,
     /// Whose sends it has no room for.
@@ -40,6 +42,7 @@ impl<D: Device> Nic<D> {
             checksum,
             is_up: true,
             mtu,
+            told_of_mtu: 0,
             served: Served::default(),
             blocked: Blocked::default(),
         }
