@@ -10,6 +10,9 @@
 //! ([`prompt_segments_in`](tcp::Counters::prompt_segments_in)), and where most do there is no delay. Of others it
 //! must be tried: the rate of frames with the delay is compared with the rate without, again and again, and
 //! where the delay costs rate or merges nothing it is left off for a time that doubles.
+//!
+//! What is seen may be chance: who asks by the clock over few connections is right after an answer as well. So
+//! it is doubted now and then. Whose rate a delay does not touch does not wait.
 
 use std::time::Duration;
 
@@ -25,6 +28,10 @@ const STALE_NS: u64 = 5 * SPAN_NS;
 /// The rate that must remain, as a part of that without the delay. Poisson arrivals at the lowest
 /// rate that matters differ by less than this over a span, two times out of three.
 const RATE_KEPT: f64 = 0.8;
+/// The same of those who seem to wait. Who does, and comes back within the delay, keeps much of his rate.
+const RATE_KEPT_BY_NOBODY: f64 = 0.9;
+/// For so long it is believed what came of a doubt.
+const BELIEVED_NS: u64 = 1_600_000_000;
 /// How many times as many frames must meet a wake-up.
 const MERGED: f64 = 1.25;
 /// The delay holds for so many spans before the rate without it is looked at again.
@@ -59,8 +66,14 @@ enum Phase {
     Holding(u32),
     /// No delay for one span: has the flow that was seen with it been its own limit?
     Checking(Flow),
+    /// A delay, since most seem to wait: is that so? At this rate, in frames a second, they came without one.
+    Doubting(f64),
     /// No delay until then: it did not help.
-    Resting(Instant),
+    Resting {
+        until: Instant,
+        /// It cost rate, and did not merely gather nothing: those who send wait for answers.
+        slower: bool,
+    },
 }
 
 /// What a span showed.
@@ -80,10 +93,15 @@ pub(super) struct Moderation {
     since: Instant,
     frames: u64,
     sleeps: u32,
+    /// How often in the span it was asked, before a sleep or a look.
+    asked: u32,
     /// Since which counts it is counted who had waited.
     counted: Received,
     /// Whether most had, when that was last known.
     waited: bool,
+    /// Whether that is chance, by the last doubt, and until when that is believed.
+    by_chance: bool,
+    believed_until: Instant,
 }
 
 impl Moderation {
@@ -96,8 +114,11 @@ impl Moderation {
             since: Instant::ZERO,
             frames: 0,
             sleeps: 0,
+            asked: 0,
             counted: Received::default(),
             waited: false,
+            by_chance: false,
+            believed_until: Instant::ZERO,
         }
     }
 
@@ -109,12 +130,12 @@ impl Moderation {
         }
         self.count_who_waited(received);
         let frames = received.frames;
-        self.sleeps += 1;
-        let span_ns = now.saturating_duration_since(self.since).as_nanos() as u64;
+        (self.sleeps, self.asked) = (self.sleeps + 1, self.asked + 1);
+        let span_ns = self.span_ns(now);
         if span_ns >= STALE_NS {
             // Too few sleeps to be worth a delay, or none at all: a loaded worker does not sleep.
             self.phase = match self.phase {
-                Phase::Resting(until) if now < until => self.phase,
+                Phase::Resting { until, .. } if now < until => self.phase,
                 _ => Phase::Watching,
             };
             self.begin_span(now, frames);
@@ -136,17 +157,60 @@ impl Moderation {
         }
     }
 
-    /// Whether a delay is known not to help, or is not wanted: nobody is gathered, and who waits for an
-    /// answer is answered best at once.
+    /// Whether a delay is known to hurt, or is not wanted: who sends waits for an answer, and is answered best at
+    /// once. To be asked before a look, too: who looks well does not sleep.
     pub(super) fn does_not_help(&mut self, now: Instant, received: Received) -> bool {
+        if self.delay.is_zero() {
+            return true;
+        }
         self.count_who_waited(received);
-        self.delay.is_zero()
-            || self.waited
-            || matches!(self.phase, Phase::Resting(until) if now < until)
+        self.asked += 1;
+        self.doubt(now, received.frames);
+        match self.phase {
+            Phase::Trying(_) | Phase::Holding(_) | Phase::Doubting(_) => false,
+            Phase::Resting { until, slower } if slower && now < until => true,
+            Phase::Watching | Phase::Checking(_) | Phase::Resting { .. } => self.waits(now),
+        }
+    }
+
+    /// Whether most of those who send seem to wait, and that is not known to be chance.
+    fn waits(&self, now: Instant) -> bool {
+        self.waited && !(self.by_chance && now < self.believed_until)
+    }
+
+    /// Where most seem to wait, and it has not been found out lately whether they do, a span with a delay begins, once
+    /// there is one without to compare it with.
+    fn doubt(&mut self, now: Instant, frames: u64) {
+        let span_ns = self.span_ns(now);
+        let is_stale = span_ns >= STALE_NS;
+        let is_over = match self.phase {
+            Phase::Watching => true,
+            Phase::Checking(_) => is_stale,
+            Phase::Resting { until, slower } => !slower || now >= until,
+            Phase::Trying(_) | Phase::Holding(_) | Phase::Doubting(_) => false,
+        };
+        if !is_over || !self.waits(now) || now < self.believed_until {
+            return;
+        }
+        if is_stale {
+            self.phase = Phase::Watching;
+            self.begin_span(now, frames);
+        } else if span_ns >= SPAN_NS && self.asked >= SPAN_SLEEPS {
+            let received = frames.saturating_sub(self.frames) as f64;
+            self.phase = Phase::Doubting(received * 1e9 / span_ns as f64);
+            self.begin_span(now, frames);
+        }
+    }
+
+    fn span_ns(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.since).as_nanos() as u64
     }
 
     fn delays(&self) -> bool {
-        matches!(self.phase, Phase::Trying(_) | Phase::Holding(_))
+        matches!(
+            self.phase,
+            Phase::Trying(_) | Phase::Holding(_) | Phase::Doubting(_)
+        )
     }
 
     /// Finds out whether most of those who send wait for us. What was seen with a delay does not count: it
@@ -169,20 +233,21 @@ impl Moderation {
     fn begin_span(&mut self, now: Instant, frames: u64) {
         self.since = now;
         self.frames = frames;
-        self.sleeps = 0;
+        (self.sleeps, self.asked) = (0, 0);
     }
 
     fn next(&mut self, flow: Flow, sleeps_per_second: f64, now: Instant) -> Phase {
         match self.phase {
-            Phase::Watching | Phase::Checking(_) if self.waited => Phase::Watching,
+            Phase::Watching if self.waits(now) && now < self.believed_until => Phase::Watching,
+            Phase::Watching if self.waits(now) => Phase::Doubting(flow.frames_per_second),
             Phase::Watching if sleeps_per_second >= SLEEPS_PER_SECOND => Phase::Trying(flow),
             Phase::Watching => Phase::Watching,
             Phase::Trying(without) => {
-                let merges = flow.frames_per_sleep >= MERGED * without.frames_per_sleep;
-                if merges && flow.frames_per_second >= RATE_KEPT * without.frames_per_second {
+                let keeps = flow.frames_per_second >= RATE_KEPT * without.frames_per_second;
+                if keeps && flow.frames_per_sleep >= MERGED * without.frames_per_sleep {
                     Phase::Holding(HELD_SPANS)
                 } else {
-                    self.rest(now)
+                    self.rest(now, !keeps)
                 }
             }
             Phase::Holding(0) => Phase::Checking(flow),
@@ -192,18 +257,25 @@ impl Moderation {
                     self.rest_ns = REST_NS;
                     Phase::Holding(HELD_SPANS)
                 } else {
-                    self.rest(now)
+                    self.rest(now, true)
                 }
             }
-            Phase::Resting(until) if now < until => self.phase,
-            Phase::Resting(_) => Phase::Watching,
+            Phase::Doubting(without) => {
+                self.by_chance = flow.frames_per_second >= RATE_KEPT_BY_NOBODY * without;
+                self.believed_until = now + Duration::from_nanos(BELIEVED_NS);
+                self.waited = !self.by_chance;
+                // If it is, does a delay gather anything?
+                Phase::Watching
+            }
+            Phase::Resting { until, .. } if now < until => self.phase,
+            Phase::Resting { .. } => Phase::Watching,
         }
     }
 
-    fn rest(&mut self, now: Instant) -> Phase {
+    fn rest(&mut self, now: Instant, slower: bool) -> Phase {
         let until = now + Duration::from_nanos(self.rest_ns);
         self.rest_ns = (self.rest_ns * 2).min(REST_MAX_NS);
-        Phase::Resting(until)
+        Phase::Resting { until, slower }
     }
 }
 
@@ -223,7 +295,13 @@ mod tests {
         received: Received,
         /// Segments with data in each frame of an open loop.
         data_in_a_frame: u64,
+        /// These come right after an answer, by chance.
+        prompt: bool,
         delayed: u64,
+        /// Where nobody is known not to wait, long looks keep the worker awake.
+        looks: bool,
+        /// Before how many sleeps it might have looked for long.
+        licensed: u64,
         sleeps: u64,
     }
 
@@ -234,13 +312,22 @@ mod tests {
                 now_ns: 1,
                 received: Received::default(),
                 data_in_a_frame: 1,
+                prompt: false,
                 delayed: 0,
+                looks: false,
+                licensed: 0,
                 sleeps: 0,
             }
         }
 
-        /// Sleeps once; the delay, in nanoseconds.
+        /// Sleeps once, or looks; the delay, in nanoseconds.
         fn sleep(&mut self) -> u64 {
+            let licensed = self.does_not_help();
+            self.licensed += u64::from(licensed);
+            if licensed && self.looks {
+                self.sleeps += 1;
+                return 0;
+            }
             let now = Instant::from_nanos(self.now_ns);
             let delay = self.moderation.before_sleep(now, self.received).as_nanos() as u64;
             self.sleeps += 1;
@@ -257,6 +344,7 @@ mod tests {
                 while next <= awake {
                     self.received.frames += 1;
                     self.received.data += self.data_in_a_frame;
+                    self.received.prompt += u64::from(self.prompt) * self.data_in_a_frame;
                     next += interval_ns;
                 }
                 self.now_ns = awake + 5 * MICROSECOND;
@@ -282,7 +370,14 @@ mod tests {
 
         fn share_delayed(&mut self) -> f64 {
             let share = self.delayed as f64 / self.sleeps as f64;
-            (self.delayed, self.sleeps) = (0, 0);
+            (self.delayed, self.licensed, self.sleeps) = (0, 0, 0);
+            share
+        }
+
+        /// Before how many of the sleeps, as a part of all, it might have looked for long.
+        fn share_licensed(&mut self) -> f64 {
+            let share = self.licensed as f64 / self.sleeps as f64;
+            (self.delayed, self.licensed, self.sleeps) = (0, 0, 0);
             share
         }
     }
@@ -302,18 +397,55 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_are_seen_to_wait_are_never_delayed() {
-        for clients in [1, 4] {
+    fn clients_that_are_seen_to_wait_are_hardly_ever_delayed() {
+        for (clients, looks) in [(1, false), (4, false), (1, true), (4, true)] {
             let mut world = World::new(DELAY);
-            world.closed_loop(clients, 20 * MICROSECOND, SECOND / 100);
-            assert!(
-                world.does_not_help(),
-                "known within a hundredth of a second"
-            );
+            world.looks = looks;
+            world.closed_loop(clients, 20 * MICROSECOND, SECOND / 200);
+            assert!(world.does_not_help(), "known before it is doubted");
+            world.share_delayed();
             world.closed_loop(clients, 20 * MICROSECOND, 10 * SECOND);
-            assert_eq!(world.share_delayed(), 0.0, "{clients} clients");
+            let licensed = world.licensed as f64 / world.sleeps as f64;
+            let delayed = world.share_delayed();
+            assert!(delayed < 0.005, "{clients} clients: {delayed}");
+            assert!(licensed > 0.99, "{clients} clients: {licensed}");
             assert!(world.does_not_help());
         }
+    }
+
+    #[test]
+    fn nobody_waits_where_a_delay_merely_gathers_nothing() {
+        let mut world = World::new(DELAY);
+        world.open_loop(300 * MICROSECOND, SECOND);
+        assert!(!world.does_not_help());
+        world.share_licensed();
+        world.open_loop(300 * MICROSECOND, 10 * SECOND);
+        assert_eq!(world.share_licensed(), 0.0);
+    }
+
+    #[test]
+    fn who_asks_by_the_clock_is_not_taken_for_one_who_waits() {
+        for looks in [false, true] {
+            let mut world = World::new(DELAY);
+            (world.prompt, world.looks) = (true, looks);
+            world.open_loop(200 * MICROSECOND, SECOND / 10);
+            assert!(!world.does_not_help(), "known within a tenth of a second");
+            world.share_licensed();
+            world.open_loop(200 * MICROSECOND, 20 * SECOND);
+            let share = world.share_licensed();
+            assert!(share < 0.05, "looks: {looks}, {share}");
+        }
+    }
+
+    #[test]
+    fn who_has_paused_is_not_held_against_the_pause() {
+        let mut world = World::new(DELAY);
+        world.looks = true;
+        for _ in 0..10 {
+            world.closed_loop(1, 20 * MICROSECOND, SECOND);
+            world.now_ns += 2 * SECOND;
+        }
+        assert!(world.share_licensed() > 0.98);
     }
 
     #[test]
