@@ -3,6 +3,10 @@
 //! The latency of a request counts from the moment it was due, not from when a connection was free
 //! to carry it, so a server that stalls cannot hide the requests it kept from being sent. One
 //! thread, which sleeps between requests: its own CPU time is part of what is measured.
+//!
+//! Requests at a rate are those of many people who know nothing of each other. So each goes over the
+//! connection that has been idle for the longest: over the one that was used last a request would
+//! come right after the answer to another's, as if somebody had waited for that.
 
 mod answers;
 mod connection;
@@ -224,7 +228,8 @@ struct Client<'a> {
     /// Which text each connection asks for.
     asking: Vec<u16>,
     connections: Vec<Connection>,
-    idle: Vec<usize>,
+    /// Connections without a request, the one that is idle for the longest first.
+    idle: VecDeque<usize>,
     /// When the requests were due that wait for a connection.
     waiting: VecDeque<Instant>,
     buffer: Vec<u8>,
@@ -246,7 +251,7 @@ impl<'a> Client<'a> {
             asked,
             begun: 0,
             asking: vec![0; load.connections],
-            idle: (0..load.connections).rev().collect(),
+            idle: (0..load.connections).collect(),
             connections,
             waiting: VecDeque::new(),
             buffer: vec![0; 256 * 1024],
@@ -329,9 +334,9 @@ impl<'a> Client<'a> {
     }
 
     fn send_waiting(&mut self) {
-        while let (Some(&due), Some(&index)) = (self.waiting.front(), self.idle.last()) {
+        while let (Some(&due), Some(&index)) = (self.waiting.front(), self.idle.front()) {
             self.waiting.pop_front();
-            self.idle.pop();
+            self.idle.pop_front();
             let text = self.asked.order[self.begun % self.asked.order.len()];
             self.begun += 1;
             self.asking[index] = text;
@@ -365,7 +370,7 @@ impl<'a> Client<'a> {
             progress.answered.is_some()
         };
         if free {
-            self.idle.push(index);
+            self.idle.push_back(index);
         }
         progress.answered.is_some()
     }
@@ -376,7 +381,7 @@ impl<'a> Client<'a> {
             self.outcome.failed += 1;
         }
         if !self.idle.contains(&index) {
-            self.idle.push(index);
+            self.idle.push_back(index);
         }
     }
 }
@@ -443,6 +448,33 @@ mod tests {
             assert_eq!(outcome.latency.len(), 50);
             assert_eq!(outcome.connections, if close { 50 } else { 4 });
         }
+    }
+
+    #[test]
+    fn requests_go_over_the_connection_that_is_idle_for_the_longest() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let counting = std::thread::spawn(move || {
+            let each = (0..4).map(|_| {
+                let (mut stream, _) = listener.accept().unwrap();
+                std::thread::spawn(move || {
+                    let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                    let ends = lines.map_while(Result::ok).filter(String::is_empty);
+                    ends.map_while(|_| {
+                        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                        stream.write_all(response).ok()
+                    })
+                    .count()
+                })
+            });
+            let each: Vec<_> = each.collect();
+            let counts = each.into_iter().map(|it| it.join().unwrap());
+            counts.collect::<Vec<usize>>()
+        });
+        let outcome = load(address).run().unwrap();
+        assert_eq!((outcome.due, outcome.answered), (50, 50));
+        let counts = counting.join().unwrap();
+        assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
     }
 
     #[test]
