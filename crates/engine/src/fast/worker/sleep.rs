@@ -46,10 +46,11 @@ impl<D: Device, N: Network> Worker<D, N> {
                 Profile::Latency => Duration::ZERO,
                 _ => self.moderation.before_sleep(now, self.received()),
             };
-            let rung = !delay.is_zero() && self.wait_for_bells(until, delay, now);
-            if !rung {
-                by_bell = self.wait(until, clock.now());
-            }
+            let delayed = !delay.is_zero();
+            let rung = delayed && self.wait_for_bells(until, delay, now);
+            // Frames that have come meanwhile need no second poll.
+            let is_over = rung || (delayed && self.nics.waiting() > 0);
+            by_bell = rung || (!is_over && self.wait(until, clock.now()));
             self.counters.sleeps += 1;
         }
         self.sessions
