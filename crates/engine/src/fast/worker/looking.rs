@@ -83,9 +83,9 @@ impl Looking {
         }
     }
 
-    /// A turn found work, `idle` after the last that did, and leaves `after` to be waited for. Whether it
-    /// was looked for since the last.
-    pub(super) fn found(&mut self, idle: Duration, after: After) -> bool {
+    /// A turn found work, `idle` after the last that did, and leaves `after` to be waited for. It had `waited` so long
+    /// for a worker that slept: to look would have spared that. Whether it was looked for since the last.
+    pub(super) fn found(&mut self, idle: Duration, waited: Duration, after: After) -> bool {
         let mut looked = false;
         // Without an empty turn between them both are one piece of work.
         if let Some(look) = self.look.take() {
@@ -105,7 +105,7 @@ impl Looking {
                 Look::None => false,
                 Look::Over(looked) => looked,
             };
-            known.soon.came(idle <= LONG);
+            known.soon.came(idle.saturating_sub(waited) <= LONG);
         }
         self.after = after;
         looked
@@ -170,12 +170,14 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_micros(10);
+    /// It had not waited.
+    const NOT: Duration = Duration::ZERO;
 
     /// Waits of a worker, each for `gap`; how long it looked in all.
     fn waits(looking: &mut Looking, after: After, gaps: &[Duration], times: usize) -> Duration {
         let mut looked = Duration::ZERO;
         for index in 0..times {
-            assert!(!looking.found(Duration::ZERO, after));
+            assert!(!looking.found(Duration::ZERO, NOT, after));
             let gap = gaps[index % gaps.len()];
             let limit = looking.limit(Profile::Balanced, SHORT, || true);
             assert_eq!(
@@ -192,7 +194,7 @@ mod tests {
                     Duration::ZERO
                 );
             }
-            assert_eq!(looking.found(gap, after), !limit.is_zero());
+            assert_eq!(looking.found(gap, NOT, after), !limit.is_zero());
         }
         looked
     }
@@ -233,6 +235,24 @@ mod tests {
     }
 
     #[test]
+    fn to_be_woken_is_no_part_of_how_long_it_took_to_come() {
+        let mut looking = Looking::default();
+        let mut asleep = |waited| {
+            looking.found(Duration::ZERO, NOT, After::Sending);
+            let limit = looking.limit(Profile::Balanced, SHORT, || true);
+            looking.in_vain(false);
+            looking.found(micros(120), waited, After::Sending);
+            limit
+        };
+        let limits: Vec<Duration> = (0..40).map(|_| asleep(micros(10))).collect();
+        assert!(!limits.contains(&LONG), "it came after 110 µs");
+        for _ in 0..40 {
+            asleep(micros(40));
+        }
+        assert_eq!(asleep(micros(40)), LONG, "it came after 80 µs");
+    }
+
+    #[test]
     fn what_comes_by_chance_is_not_waited_for() {
         // One of ten is late.
         let mut gaps = vec![micros(40); 9];
@@ -246,11 +266,11 @@ mod tests {
     fn what_may_not_be_looked_for_long_is_looked_for_shortly() {
         let mut looking = Looking::default();
         for _ in 0..100 {
-            looking.found(Duration::ZERO, After::Sending);
+            looking.found(Duration::ZERO, NOT, After::Sending);
             assert_eq!(looking.limit(Profile::Balanced, SHORT, || false), SHORT);
-            looking.found(micros(5), After::Sending);
+            looking.found(micros(5), NOT, After::Sending);
         }
-        looking.found(Duration::ZERO, After::Sending);
+        looking.found(Duration::ZERO, NOT, After::Sending);
         assert_eq!(looking.limit(Profile::Balanced, SHORT, || true), LONG);
     }
 
@@ -258,10 +278,10 @@ mod tests {
     fn who_is_not_to_look_never_does() {
         let mut looking = Looking::default();
         for profile in Profile::ALL.repeat(30) {
-            looking.found(Duration::ZERO, After::Telling);
+            looking.found(Duration::ZERO, NOT, After::Telling);
             let limit = looking.limit(profile, Duration::ZERO, || true);
             assert_eq!(limit, Duration::ZERO);
-            looking.found(micros(1), After::Telling);
+            looking.found(micros(1), NOT, After::Telling);
         }
     }
 
@@ -269,9 +289,9 @@ mod tests {
     fn profiles_differ_in_what_they_wait_for() {
         let mut looking = Looking::default();
         let mut limits = |after, profile| {
-            looking.found(micros(40), after);
+            looking.found(micros(40), NOT, after);
             let limit = looking.limit(profile, SHORT, || true);
-            looking.found(micros(40), after);
+            looking.found(micros(40), NOT, after);
             limit
         };
         for after in [After::Telling, After::Sending].repeat(40) {
@@ -289,11 +309,11 @@ mod tests {
     fn who_cannot_look_learns_nothing() {
         let mut looking = Looking::default();
         for _ in 0..1_000 {
-            looking.found(Duration::ZERO, After::Telling);
+            looking.found(Duration::ZERO, NOT, After::Telling);
             let limit = looking.limit(Profile::Balanced, SHORT, || true);
             assert_eq!(limit, SHORT);
             assert!(!looking.in_vain(true));
-            assert!(!looking.found(micros(500), After::Telling));
+            assert!(!looking.found(micros(500), NOT, After::Telling));
         }
     }
 
@@ -301,7 +321,7 @@ mod tests {
     fn turns_that_find_work_one_after_another_teach_nothing() {
         let mut looking = Looking::default();
         for _ in 0..1_000 {
-            looking.found(Duration::ZERO, After::Sending);
+            looking.found(Duration::ZERO, NOT, After::Sending);
         }
         assert_eq!(looking.limit(Profile::Balanced, SHORT, || true), SHORT);
     }

@@ -40,6 +40,8 @@ struct Loop {
     last_work: Instant,
     /// How long to look for more.
     looking: Looking,
+    /// For how long what the next turn finds has waited for a worker that slept.
+    waited: Duration,
     /// Somebody else wants the core: this turn is the last before the worker gets out of the way.
     make_way: bool,
     /// Who else is on this core.
@@ -63,6 +65,7 @@ impl Loop {
             clock,
             last_work: now,
             looking: Looking::default(),
+            waited: Duration::ZERO,
             make_way: false,
             crowd: Crowd::default(),
             last_look: now,
@@ -107,6 +110,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             let worked = self.turn_of(turn_at, state.clock.since(turn_at));
             let after = state.clock.now();
             let spent = after.saturating_duration_since(now).as_nanos() as u64;
+            let waited = core::mem::take(&mut state.waited);
             if worked {
                 self.counters.busy_ns += spent;
                 let idle = now.saturating_duration_since(state.last_work);
@@ -115,7 +119,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 } else {
                     After::Sending
                 };
-                self.counters.looks += u64::from(state.looking.found(idle, after_it));
+                self.counters.looks += u64::from(state.looking.found(idle, waited, after_it));
                 self.near_is_better = !state.looking.keeps_awake();
                 (state.last_work, state.make_way) = (after, false);
             } else {
@@ -170,7 +174,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             if self.trace.is_on() {
                 self.trace.awake(now);
             }
-            self.woke();
+            state.waited = self.woke();
             state.last_look = now;
             self.look(&mut state, now, woken.by_bell);
             self.look_took(&state.clock, now);
@@ -203,11 +207,12 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// What waited while the worker slept says how long it took to wake. After that turns do not wait for
     /// anybody but each other.
-    fn woke(&mut self) {
+    fn woke(&mut self) -> Duration {
         let waited = self.network.waiting();
         if !waited.is_zero() {
             self.counters.wake_ups.record(waited.as_nanos() as u64);
         }
+        waited
     }
 
     fn look_took(&mut self, clock: &Clock, since: Instant) {
