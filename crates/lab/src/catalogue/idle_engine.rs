@@ -113,6 +113,17 @@ fn declare(_: Extent) -> Experiment {
                 (ON_ENGINE, BESIDE),
                 Bound::AtLeast(1.0),
             ),
+            // Whatever the kernel has to do.
+            Claim {
+                at: Vec::new(),
+                ..claim(
+                    "An idle engine takes less than two thousandths of a core",
+                    IN,
+                    SHARE,
+                    (BESIDE, ""),
+                    Bound::AtMost(0.2),
+                )
+            },
         ],
         left_out: Vec::new(),
         model: None,

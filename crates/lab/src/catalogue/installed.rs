@@ -7,7 +7,7 @@ use crate::experiment::left_out::LeftOut;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::installed::measure::{measure, prepare};
 use crate::installed::report::MEASURES;
-use crate::installed::subject::{ADAPTIVE, ENGINE, KERNEL, Subject};
+use crate::installed::subject::{ADAPTIVE, ENGINE, KERNEL, KERNEL_NEAR, LATENCY, Subject};
 use crate::installed::{CASES, Case, Plan, SET};
 use anyhow::{Context, Result};
 use std::time::Duration;
@@ -59,18 +59,41 @@ const GOALS: [(&str, &str, Bound); 24] = [
     ("iperf3, to the server", BULK, Bound::AtLeast(1.0)),
 ];
 
-fn claims(cases: &[&str]) -> Vec<Claim> {
-    let goals = GOALS.into_iter().filter(|(case, ..)| cases.contains(case));
-    let claims = goals.map(|(case, measure, ratio)| Claim {
+/// Where it is a question who serves, and the engine that decides that is to cost no more than who costs less.
+const DECIDED: [&str; 4] = [
+    "nginx, 997/s",
+    "nginx, 4,999/s",
+    "nginx, 19,997/s",
+    "nginx, 32 connections",
+];
+
+/// Both are there where one client waits for each answer, and in no other case.
+const NEAR: [&str; 2] = [KERNEL_NEAR, LATENCY];
+
+fn claims(cases: &[&str], subjects: &[&str]) -> Vec<Claim> {
+    let claim = |case: &str, measure: &str, (subject, to): (&str, &str), ratio| Claim {
         says: format!("{case}: {measure}"),
         citation: Citation::goal(),
         measure: measure.into(),
-        subject: ENGINE.into(),
-        to: KERNEL.into(),
+        subject: subject.into(),
+        to: to.into(),
         at: vec![(CASE.into(), case.into())],
         ratio,
+    };
+    let goals = GOALS.into_iter();
+    let goals = goals.map(|(case, measure, ratio)| (case, measure, (ENGINE, KERNEL), ratio));
+    let decided = DECIDED.into_iter().flat_map(|case| {
+        [KERNEL, ENGINE].map(|to| (case, CPU, (ADAPTIVE, to), Bound::AtMost(1.05)))
     });
-    claims.collect()
+    let near = CASES.iter().filter(|case| case.is_of_one_client());
+    let near = near.map(|case| {
+        let beside = (LATENCY, KERNEL_NEAR);
+        (case.name, FIRST, beside, Bound::AtMost(0.6))
+    });
+    let all = goals.chain(decided).chain(near);
+    all.filter(|(case, _, (subject, _), _)| cases.contains(case) && subjects.contains(subject))
+        .map(|(case, measure, compared, ratio)| claim(case, measure, compared, ratio))
+        .collect()
 }
 
 fn is_possible(case: &&Case) -> bool {
@@ -105,9 +128,15 @@ fn declare(extent: Extent) -> Experiment {
         .filter_map(Case::counts)
         .collect();
     let subjects: &[&str] = match extent {
-        Extent::Full => &[KERNEL, ENGINE, ADAPTIVE],
+        Extent::Full => &[KERNEL, ENGINE, ADAPTIVE, KERNEL_NEAR, LATENCY],
         Extent::Quick => &[KERNEL, ENGINE],
     };
+    let mut axis = Axis::of_words(CASE, &names);
+    let near = NEAR.into_iter().filter(|name| subjects.contains(name));
+    let near: Vec<&str> = near.collect();
+    for case in CASES.iter().filter(|case| !case.is_of_one_client()) {
+        axis = axis.without_of(&near, case.name);
+    }
     let unit = |unit: &str| {
         if unit == "us" {
             "µs".to_owned()
@@ -126,7 +155,8 @@ fn declare(extent: Extent) -> Experiment {
         name: ENTRY.name.into(),
         title: "As installed: nothing pinned, nothing set".into(),
         question: "What does a user get who installs the engine and sets nothing, and what if he sets only that quiet \
-            listeners are the kernel's (adaptive)? CPU of the programs and \
+            listeners are the kernel's (adaptive)? And who has a core to spare for one client that waits for each answer \
+            (latency)? CPU of the programs and \
             context switches are what holds on a machine that others use as well; latencies and rates \
             are what a user sees."
             .into(),
@@ -134,15 +164,18 @@ fn declare(extent: Extent) -> Experiment {
             "as each case says; at a rate, latency counts from when a request was due. {SET}. {}",
             counts.join(". ")
         ),
-        roles: "nothing is pinned".into(),
-        axes: vec![Axis::of_words(CASE, &names)],
+        roles: format!(
+            "nothing is pinned; but of \"{KERNEL_NEAR}\" and \"{LATENCY}\" client and server are on core 0, and the \
+             engine is on core 1"
+        ),
+        axes: vec![axis],
         subjects: subjects.iter().copied().map(String::from).collect(),
         measures,
         pictures: vec![picture(FIRST), picture(CPU)],
         findings: Vec::new(),
         left_out,
         model: None,
-        claims: claims(&names),
+        claims: claims(&names, subjects),
     }
 }
 

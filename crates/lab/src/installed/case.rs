@@ -108,6 +108,17 @@ impl Case {
         Some(format!("{} is not installed", self.missing()?))
     }
 
+    /// Whether there is one client, which waits for each answer: what it waits is all that counts.
+    pub(crate) fn is_of_one_client(&self) -> bool {
+        matches!(
+            self.load,
+            Load::Closed { connections: 1, .. }
+                | Load::PingPong
+                | Load::Postgres { clients: 1 }
+                | Load::ZeroMq
+        )
+    }
+
     /// What it counts as a request, where that needs a word.
     pub(crate) fn counts(&self) -> Option<String> {
         let counted = match self.load {

@@ -5,7 +5,7 @@ use super::case::{CONNECTIONS, Case, Load, Page};
 use super::printed::{self, Printed};
 use super::report::{self, Measure};
 use super::servers::{Server, endpoint};
-use super::subject::{Subject, pgbench};
+use super::subject::Subject;
 use crate::experiment::used::{ENGINE, SERVER, Used};
 use crate::key_value;
 use crate::load;
@@ -153,7 +153,7 @@ fn load(
     closed: &mut load::Closed<'_>,
 ) -> Result<Came> {
     let seconds = seconds(plan);
-    let on_client = |name: &str| subject.world().program(Side::Client, name);
+    let on_client = |name: &str| subject.client(name);
     let address = Side::Server.ipv4().to_string();
     match load {
         Load::Rate { per_second } => rate(plan, per_second, subject, closed),
@@ -212,8 +212,7 @@ fn load(
         Load::ZeroMq => {
             let program = zeromq::program(subject.directory(Server::ZeroMq)?);
             let text = subject
-                .world()
-                .program(Side::Client, program)
+                .client(program)
                 .args(["ask", &endpoint(), "64", &seconds.to_string()])
                 .output()?;
             let (trips, read) = printed::zeromq(&text).with_context(|| text)?;
@@ -244,8 +243,7 @@ fn timed(read: Printed) -> Vec<(&'static Measure, f64)> {
 
 fn wrk(plan: &Plan, subject: &Subject, connections: usize, close: bool, url: &str) -> Result<Came> {
     let mut wrk = subject
-        .world()
-        .program(Side::Client, "wrk")
+        .client("wrk")
         .args(["-t1", "--latency", &format!("-c{connections}")])
         .arg(format!("-d{}", seconds(plan)));
     if close {
@@ -259,7 +257,7 @@ fn wrk(plan: &Plan, subject: &Subject, connections: usize, close: bool, url: &st
 
 /// sockperf in one of its ways, with messages of 64 bytes.
 fn sockperf(plan: &Plan, subject: &Subject, way: &str) -> Program {
-    let program = subject.world().program(Side::Client, "sockperf");
+    let program = subject.client("sockperf");
     program
         .args([
             way,
@@ -280,7 +278,8 @@ fn postgres(plan: &Plan, subject: &Subject, clients: usize) -> Result<Came> {
         std::fs::remove_dir_all(&logs)?;
     }
     std::fs::create_dir(&logs)?;
-    let text = pgbench(subject.world())?
+    let text = subject
+        .pgbench()?
         .args(["-n", "-S", "-c", &clients.to_string()])
         .args(["-j", &clients.min(2).to_string()])
         .args(["-T", &seconds(plan).to_string()])

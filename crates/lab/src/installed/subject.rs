@@ -12,6 +12,7 @@ use crate::world::{Side, World};
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,19 @@ pub(crate) const ENGINE: &str = "engine";
 pub(crate) const ADAPTIVE: &str = "adaptive";
 /// Its settings.
 const PLACES: &str = "placement = \"adaptive\"\n";
+/// The kernel's TCP, where client and server share a core.
+pub(crate) const KERNEL_NEAR: &str = "kernel, on one core";
+/// The engine that looks for work all the time, on the other core.
+pub(crate) const LATENCY: &str = "latency, on the other core";
+/// Its settings.
+const LOOKS: &str = "profile = \"latency\"\ncore = 1\n";
+/// Where clients and servers of these are.
+const SHARED: usize = 0;
+
 pub(crate) struct Subject {
     name: String,
+    /// Where its servers and their clients are, if that is set.
+    core: Option<usize>,
     floor: Option<Process>,
     nginx: Option<Nginx>,
     /// Those beside nginx, each since somebody wanted something of it.
@@ -54,7 +66,7 @@ impl Subject {
             } else {
                 (beside.as_path(), None)
             };
-            subjects.push(Self::serving(name, Some(engine))?);
+            subjects.push(Self::serving(name, Some(engine), None)?);
         }
         if plan.floor {
             subjects.push(Self::floor(&plan.binary)?);
@@ -64,17 +76,25 @@ impl Subject {
 
     /// One of those that every run has, on an engine of `binary` if it has one.
     pub(crate) fn named(name: &str, binary: &Path) -> Result<Self> {
-        let engine = match name {
-            KERNEL => None,
-            ENGINE => Some((binary, None)),
-            ADAPTIVE => Some((binary, Some(PLACES.to_owned()))),
+        let set = |settings: &str| Some((binary, Some(settings.to_owned())));
+        let (engine, core) = match name {
+            KERNEL => (None, None),
+            ENGINE => (Some((binary, None)), None),
+            ADAPTIVE => (set(PLACES), None),
+            KERNEL_NEAR => (None, Some(SHARED)),
+            LATENCY => (set(LOOKS), Some(SHARED)),
             _ => bail!("no {name}"),
         };
-        Self::serving(name.to_owned(), engine)
+        Self::serving(name.to_owned(), engine, core)
     }
 
-    /// A world with all servers, on an engine of `binary` with settings, or on the kernel.
-    fn serving(name: String, engine: Option<(&Path, Option<String>)>) -> Result<Self> {
+    /// A world with all servers, on an engine of `binary` with settings, or on the kernel; servers and clients on
+    /// `core`, if they are to be on one.
+    fn serving(
+        name: String,
+        engine: Option<(&Path, Option<String>)>,
+        core: Option<usize>,
+    ) -> Result<Self> {
         let world = World::new()?;
         let engine = match engine {
             Some((binary, settings)) => {
@@ -92,9 +112,10 @@ impl Subject {
         let bytes: Vec<u8> = (0..largest).map(|at| (at % 251) as u8).collect();
         let site = world.site(&FILES.map(|file| (file.name, &bytes[..file.size])))?;
         settle(&world)?;
-        let nginx = Nginx::start(&world, outboard, &site, None)?;
+        let nginx = Nginx::start(&world, outboard, &site, core)?;
         Ok(Self {
             name,
+            core,
             floor: None,
             nginx: Some(nginx),
             servers: BTreeMap::new(),
@@ -111,6 +132,7 @@ impl Subject {
         let responder = outboard.start_respond(&world, &["--peer", &peer])?;
         Ok(Self {
             name: "floor".into(),
+            core: None,
             floor: Some(responder),
             nginx: None,
             servers: BTreeMap::new(),
@@ -165,6 +187,7 @@ impl Subject {
             Some(signal) => program.ends_by(signal),
             None => program,
         };
+        let program = self.placed(program);
         let mut process = program.args(arguments).log(&log).start()?;
         let is_up = || server.is_up(world, &log);
         match outboard {
@@ -174,11 +197,11 @@ impl Subject {
             None => process.wait_until(STARTING, is_up)?,
         }
         if server == Server::Postgres {
-            pgbench(world)?.args(["-i", "-q", "postgres"]).output()?;
+            self.pgbench()?.args(["-i", "-q", "postgres"]).output()?;
             // What it has not written yet it would write while it is measured.
             let file = directory.join("checkpoint.sql");
             std::fs::write(&file, "CHECKPOINT;\n")?;
-            let asked = pgbench(world)?.args(["-n", "-t", "1", "-f"]).arg(&file);
+            let asked = self.pgbench()?.args(["-n", "-t", "1", "-f"]).arg(&file);
             asked.arg("postgres").output()?;
             settle(world)?;
         }
@@ -199,6 +222,32 @@ impl Subject {
 
     pub(super) fn world(&self) -> &World {
         &self.world
+    }
+
+    /// A client: a program on the other side.
+    pub(super) fn client(&self, program: impl AsRef<OsStr>) -> Program {
+        self.placed(self.world.program(Side::Client, program))
+    }
+
+    /// A pgbench that asks the server's PostgreSQL.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub(super) fn pgbench(&self) -> Result<Program> {
+        let program = find(postgres::PGBENCH).context("pgbench is not installed")?;
+        Ok(self
+            .client(program)
+            .args(["-h", &Side::Server.ipv4().to_string()])
+            .args(["-p", &Server::Postgres.port().to_string()])
+            .args(["-U", "postgres"]))
+    }
+
+    /// On the core of servers and clients, if there is one.
+    fn placed(&self, program: Program) -> Program {
+        match self.core {
+            Some(core) => program.on_core(core),
+            None => program,
+        }
     }
 
     /// The path that is asked for: the responder has one page, whose size is that of nginx's.
@@ -266,7 +315,7 @@ impl Subject {
 
     /// The engine, to be asked what it did: not one of another build, which may say that in other words.
     pub(super) fn outboard(&self) -> Option<&Outboard> {
-        let is_ours = [ENGINE, ADAPTIVE].contains(&self.name.as_str());
+        let is_ours = [ENGINE, ADAPTIVE, LATENCY].contains(&self.name.as_str());
         let engine = self.engine.as_ref().filter(|_| is_ours);
         engine.map(|(outboard, _)| outboard)
     }
@@ -281,19 +330,6 @@ impl Subject {
 fn settle(world: &World) -> Result<()> {
     let scratch = std::fs::File::open(world.scratch())?;
     Ok(rustix::fs::syncfs(scratch)?)
-}
-
-/// A pgbench that asks the server's PostgreSQL from the client's side.
-///
-/// # Errors
-/// It is not installed.
-pub(super) fn pgbench(world: &World) -> Result<Program> {
-    let program = find(postgres::PGBENCH).context("pgbench is not installed")?;
-    Ok(world
-        .program(Side::Client, program)
-        .args(["-h", &Side::Server.ipv4().to_string()])
-        .args(["-p", &Server::Postgres.port().to_string()])
-        .args(["-U", "postgres"]))
 }
 
 #[cfg(test)]
