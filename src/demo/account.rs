@@ -23,6 +23,7 @@ const ALIKE: f64 = 1.05;
 pub fn of_servers(rows: &[Row]) -> String {
     let mut table = Table::new([
         "Served on the engine by",
+        "placement",
         "connections of the engine",
         "pages right",
         "100 MB file",
@@ -43,6 +44,7 @@ pub fn of_servers(rows: &[Row]) -> String {
         };
         table.row([
             kind.name().to_string(),
+            placement(accepted, all).to_string(),
             format!("{accepted} of {all}"),
             format!("{} of {}", engine.fetched.pages, Site::pages().count()),
             large.to_string(),
@@ -51,6 +53,15 @@ pub fn of_servers(rows: &[Row]) -> String {
         ]);
     }
     table.to_string()
+}
+
+/// Who served, where so many of all connections were the engine's.
+fn placement(accepted: u64, all: u64) -> &'static str {
+    match accepted {
+        0 => "kernel",
+        some if some < all => "both",
+        _ => "engine",
+    }
 }
 
 fn speed(bytes_a_second: f64) -> String {
@@ -164,7 +175,7 @@ mod tests {
     use super::super::burden::Burden;
     use super::super::stage::{Fetched, Kind};
     use super::super::trial::Trial;
-    use super::{Row, of_costs, of_what_is_worse};
+    use super::{Row, of_costs, of_servers, of_what_is_worse};
     use std::time::Duration;
 
     fn trial(machine: u64) -> Trial {
@@ -192,6 +203,20 @@ mod tests {
             kind,
             engine: trial(machine),
             kernel: trial(100),
+        }
+    }
+
+    #[test]
+    fn the_account_says_which_placement_served() {
+        for (accepted, placement) in [(0, "kernel"), (9, "both"), (10, "engine")] {
+            let mut row = row(Kind::Nginx, 50);
+            row.engine.engine_connections = Some((accepted, 10));
+            let text = of_servers(&[row]);
+            let line = text
+                .lines()
+                .find(|line| line.contains("10"))
+                .unwrap_or_default();
+            assert!(line.contains(placement), "{text}");
         }
     }
 
