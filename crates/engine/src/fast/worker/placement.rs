@@ -6,6 +6,9 @@
 //! ([`queue_pair::CoreWord`]), and the worker goes there, and says that it may run nowhere else, when
 //! nearly all that it is asked for has come from one core for some time. Who is served on several cores,
 //! by one program or by many, has no place that is better than others: then the kernel chooses.
+//!
+//! It does so, too, while the worker hardly sleeps, if there are cores for a program, the engine and one more:
+//! nobody has to be woken then, and who works all the time would take its core from the program that it works for.
 
 use netdev::Device;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -24,6 +27,12 @@ const DISAGREEING: u32 = 50;
 /// programs are moved as often as the worker follows, the time doubles, up to the second value.
 const STAY_NS: u64 = 200_000_000;
 const STAY_MAX_NS: u64 = 3_200_000_000;
+/// A worker that sleeps less than this many tenths of a span is busy, and so it is until it sleeps that many.
+const BUSY_TENTHS: u64 = 1;
+const CALM_TENTHS: u64 = 3;
+/// A worker lets go of its program's core only if it may run on that many. On two, a client on the same machine
+/// has the other.
+const CORES_TO_SPARE: usize = 3;
 
 /// Where the worker is to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +52,12 @@ pub(super) struct Placement {
     /// What came from elsewhere, or from who knows where.
     elsewhere: u32,
     since: Instant,
+    /// How long the worker had slept when the span began, in nanoseconds.
+    slept_ns: u64,
+    /// It hardly sleeps.
+    is_busy: bool,
+    /// On how many cores it may run.
+    cores: usize,
     /// The core on which the last spans agreed, and how many did.
     core: Option<usize>,
     agreeing: u32,
@@ -74,6 +89,9 @@ impl Placement {
             asked,
             elsewhere: 0,
             since: Instant::ZERO,
+            slept_ns: 0,
+            is_busy: false,
+            cores: count,
             core: None,
             agreeing: 0,
             disagreeing: 0,
@@ -90,13 +108,22 @@ impl Placement {
         *sum = sum.saturating_add(count);
     }
 
-    /// Where the worker is to go, if not where it is. To be called often.
-    fn decide(&mut self, now: Instant) -> Option<Place> {
+    /// Where the worker is to go, if not where it is. It has slept for `slept_ns` so far. To be called often.
+    fn decide(&mut self, now: Instant, slept_ns: u64) -> Option<Place> {
         let passed = |since: Instant| now.saturating_duration_since(since).as_nanos() as u64;
         if self.asked.is_empty() || passed(self.since) < SPAN_NS {
             return None;
         }
+        let (span_ns, is_known) = (passed(self.since), self.since != Instant::ZERO);
         self.since = now;
+        let slept = slept_ns.saturating_sub(core::mem::replace(&mut self.slept_ns, slept_ns));
+        let enough = if self.is_busy {
+            CALM_TENTHS
+        } else {
+            BUSY_TENTHS
+        };
+        let hardly = slept * 10 < span_ns * enough;
+        self.is_busy = hardly && self.cores >= CORES_TO_SPARE && is_known;
         let all = self.asked.iter().flatten();
         let sum = all.fold(u64::from(self.elsewhere), |sum, n| sum + u64::from(*n));
         if sum == 0 {
@@ -104,6 +131,7 @@ impl Placement {
         }
         let nearly_all = |asked: u32| u64::from(asked) * 4 >= sum * 3;
         let core = self.asked.iter().position(|n| n.is_some_and(nearly_all));
+        let core = core.filter(|_| !self.is_busy);
         self.asked.iter_mut().flatten().for_each(|asked| *asked = 0);
         self.elsewhere = 0;
         if core.is_none() {
@@ -150,7 +178,7 @@ impl Placement {
     /// The worker cannot run there.
     fn forbid(&mut self, core: usize) {
         if let Some(asked) = self.asked.get_mut(core) {
-            *asked = None;
+            self.cores -= usize::from(asked.take().is_some());
         }
         self.place = Place::Anywhere;
     }
@@ -176,7 +204,7 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Goes to where the programs are.
     pub(super) fn follow(&mut self, now: Instant) {
-        let Some(place) = self.placement.decide(now) else {
+        let Some(place) = self.placement.decide(now, self.counters.sleep_ns) else {
             return;
         };
         let mut set = CpuSet::new();
@@ -207,6 +235,9 @@ mod tests {
     struct World {
         placement: Placement,
         now_ns: u64,
+        /// How many hundredths of the time it sleeps.
+        sleeps: u64,
+        slept_ns: u64,
         moves: Vec<(u64, Place)>,
     }
 
@@ -215,6 +246,8 @@ mod tests {
             Self {
                 placement: Placement::among(cores),
                 now_ns: 1_000_000_000,
+                sleeps: 80,
+                slept_ns: 0,
                 moves: Vec::new(),
             }
         }
@@ -225,8 +258,9 @@ mod tests {
                 let core = cores[turn as usize % cores.len()];
                 self.placement.asked_from(core, 1);
                 self.now_ns += 100_000;
+                self.slept_ns += self.sleeps * 1_000;
                 let now = Instant::from_nanos(self.now_ns);
-                if let Some(place) = self.placement.decide(now) {
+                if let Some(place) = self.placement.decide(now, self.slept_ns) {
                     self.moves.push((self.now_ns, place));
                 }
             }
@@ -275,6 +309,42 @@ mod tests {
         assert_eq!(world.places(), [Place::On(1), Place::Anywhere]);
         world.serve(1_000, &[ONE]);
         assert_eq!(world.places().len(), 3, "and back");
+    }
+
+    #[test]
+    fn who_hardly_sleeps_lets_go_of_the_core_where_there_are_others() {
+        for (cores, leaves) in [(4, true), (3, true), (2, false)] {
+            let mut world = World::new(0..cores);
+            world.serve(1_000, &[ONE]);
+            world.sleeps = 5;
+            world.serve(100, &[ONE]);
+            assert_eq!(world.places(), [Place::On(1)], "not at once");
+            world.serve(1_000, &[ONE]);
+            let mut expected = vec![Place::On(1)];
+            expected.extend(leaves.then_some(Place::Anywhere));
+            assert_eq!(world.places(), expected, "{cores} cores");
+            world.sleeps = 20;
+            world.serve(1_000, &[ONE]);
+            assert_eq!(world.places(), expected, "it is still busy");
+            world.sleeps = 40;
+            world.serve(1_000, &[ONE]);
+            expected.extend(leaves.then_some(Place::On(1)));
+            assert_eq!(world.places(), expected, "{cores} cores, and back");
+            world.sleeps = 20;
+            world.serve(1_000, &[ONE]);
+            assert_eq!(world.places(), expected, "it is not busy yet");
+        }
+    }
+
+    #[test]
+    fn load_that_comes_and_goes_does_not_move_it_about() {
+        let mut world = World::new(0..4);
+        world.serve(1_000, &[ONE]);
+        for turn in 0..100 {
+            world.sleeps = if turn % 2 == 0 { 5 } else { 80 };
+            world.serve(100, &[ONE]);
+        }
+        assert_eq!(world.places(), [Place::On(1)]);
     }
 
     #[test]
