@@ -24,19 +24,19 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
+use crate::ahead::Ahead;
 use crate::attachment::{self, Control};
 use crate::inheritance::{Given, Inheritance};
 use crate::quiet::{Quiet, await_calm, quiet};
 use crate::reserve;
-use crate::session::{CALL, Session, SessionCore};
+use crate::session::{Bereft, CALL, Session, SessionCore};
 use crate::socket::Attachment;
-
-/// What is said of a child that is to have connections and has none.
-const CHILD_IS_BEREFT: &str = "a process that it has forked has none of its connections with the engine: there was no descriptor left";
 
 /// What the child of a fork needs to become its parent's heir. The parent drops it after the fork.
 pub struct ForkToken {
     inheritance: Option<Inheritance>,
+    /// Why the child has no connections, if it was to have some.
+    bereft: Option<Bereft>,
     /// Every lock, so that none stays locked in the child by a thread that is not there.
     quiet: Quiet,
     /// Dropped last, when everything is unlocked.
@@ -66,7 +66,7 @@ impl Drop for Afterwards {
             attachment.wake_all_parked();
         }
         if self.is_bereft {
-            session.remark(CALL, CHILD_IS_BEREFT);
+            session.remark(CALL, Bereft::OfDescriptors.parents());
         }
     }
 }
@@ -104,14 +104,14 @@ impl Given {
 
 impl Session {
     /// Before a fork, and before the caller takes locks of its own for that: waits until nobody waits for the engine
-    /// who has locked something. The calling thread must not be in a call of this crate already.
-    pub fn await_calm(&self) {
+    /// who has locked something. Nobody begins to, for long, until what comes back is dropped, which is to be when the
+    /// [token](Self::before_fork) is there. The calling thread must not be in a call of this crate already.
+    pub fn await_calm(&self) -> Ahead {
         let core = self.core();
-        if core.is_heir() {
-            // What a child has not claimed it cannot hand on.
-            core.attachment();
-        }
+        let ahead = core.forks.one_more();
+        core.inherits_before_fork(true);
         await_calm(core);
+        ahead
     }
 
     /// Before a fork, in the parent: the engine takes its references. Until the token is dropped, or
@@ -129,10 +129,8 @@ impl Session {
 
     fn forks(&self, holds_none: bool) -> ForkToken {
         let core = self.core();
-        if core.is_heir() {
-            // What a child has not claimed it cannot hand on.
-            core.attachment();
-        }
+        let _ahead = core.forks.one_more();
+        let is_without = !core.inherits_before_fork(holds_none);
         // First: what another thread accepted or opened while the engine is asked would be the child's
         // in its own eyes, and not in the engine's.
         let mut quiet = quiet(core, holds_none);
@@ -150,8 +148,13 @@ impl Session {
             promises: attachment.filter(|_| promised),
             is_bereft: want && quiet.has_connections(),
         };
+        let bereft = match afterwards.is_bereft {
+            true => Some(Bereft::OfDescriptors),
+            false => is_without.then_some(Bereft::OfEngine),
+        };
         ForkToken {
             inheritance,
+            bereft,
             quiet,
             afterwards,
         }
@@ -169,13 +172,13 @@ impl Session {
     pub fn after_fork_child(&self, token: ForkToken) {
         let ForkToken {
             inheritance,
+            bereft,
             quiet,
             mut afterwards,
         } = token;
-        let is_bereft = afterwards.is_bereft;
         // It is for the parent.
         afterwards.session = None;
         drop(quiet);
-        self.core().become_child(inheritance, is_bereft);
+        self.core().become_child(inheritance, bereft);
     }
 }

@@ -3,9 +3,10 @@
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use queue_pair::control::Farewell;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
@@ -40,23 +41,13 @@ impl Inheritance {
                 Err(Errno::AGAIN | Errno::NOBUFS) => return false,
                 Err(_) => {}
             }
-            match promise.look() {
+            // Its parent is about to say so.
+            match promise.wait(SOON) {
                 Kept::Yes(given) => *self = Self::Given(given),
-                // Its parent is about to say so.
-                Kept::NotYet => {
-                    rustix::thread::sched_yield();
-                }
+                Kept::NotYet => {}
                 // What it closes it does not have.
                 Kept::Never => return true,
             }
-        }
-    }
-
-    /// The references. Those that are promised are waited for.
-    pub(crate) fn given(self) -> Option<Given> {
-        match self {
-            Self::Given(given) => Some(given),
-            Self::Promised(promise) => promise.wait(),
         }
     }
 }
@@ -74,8 +65,11 @@ impl Given {
 #[derive(Debug)]
 pub(crate) struct Promise(Private<OwnedFd>);
 
+/// How long one waits for a parent that is about to say something.
+const SOON: Duration = Duration::from_millis(100);
+
 /// What has become of a promise.
-enum Kept {
+pub(crate) enum Kept {
     Yes(Given),
     /// The engine has not answered yet.
     NotYet,
@@ -124,18 +118,15 @@ impl Promise {
         })
     }
 
-    /// Waits until it is kept, as whoever uses a connection waits for a slow kernel.
-    fn wait(&self) -> Option<Given> {
-        loop {
-            match self.look() {
-                Kept::Yes(given) => return Some(given),
-                Kept::Never => return None,
-                Kept::NotYet => {
-                    let mut polls = [PollFd::new(&self.0, PollFlags::IN)];
-                    // A signal ends no wait of this kind.
-                    let _ = rustix::event::poll(&mut polls, None);
-                }
-            }
+    /// The same after a wait for that, for at most `limit`. A signal may end it, too.
+    pub(crate) fn wait(&self, limit: Duration) -> Kept {
+        match self.look() {
+            Kept::NotYet => {}
+            known => return known,
         }
+        let mut polls = [PollFd::new(&self.0, PollFlags::IN)];
+        let limit = Timespec::try_from(limit).unwrap_or_default();
+        let _ = rustix::event::poll(&mut polls, Some(&limit));
+        self.look()
     }
 }

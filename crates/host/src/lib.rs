@@ -35,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod around;
 mod attachment;
 mod bell_name;
@@ -69,6 +70,7 @@ mod sleep;
 mod socket;
 mod stand;
 
+pub use ahead::Ahead;
 pub use around::{Sleeps, sleep_by};
 pub use attachment::{Engine, RegisteredFile};
 pub use change_log::{Change, ChangeLog, LogReader};

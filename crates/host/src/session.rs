@@ -5,6 +5,7 @@
 //! there it announces the listeners to it: the program notices nothing but that its connections were
 //! reset once.
 
+mod heir;
 mod reports;
 
 use std::path::{Path, PathBuf};
@@ -16,9 +17,8 @@ use queue_pair::Submission;
 use queue_pair::control::{Farewell, Fds, Request, Way, socket_path};
 use rustix::io::Errno;
 
-use crate::attachment::{
-    self, ANSWER_WITHIN, Control, Engine, Listeners, RUNS_WITHIN, WHILE_IT_LIVES,
-};
+use crate::ahead::Forks;
+use crate::attachment::{self, ANSWER_WITHIN, Control, Engine, Listeners, RUNS_WITHIN};
 use crate::clock::monotonic_ns;
 use crate::inheritance::Inheritance;
 use crate::line::Line;
@@ -36,8 +36,39 @@ pub use reports::{LastWords, REMARKS};
 /// The kind of a line about a call.
 pub(crate) const CALL: &str = "call";
 
-/// What a child says that has none of its parent's connections.
-const BEREFT: &str = "it has none of the connections with the engine of the process that has forked it: there was no descriptor left";
+/// Why a child has none of its parent's connections.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bereft {
+    OfDescriptors,
+    /// Its parent is to inherit them itself, and the engine did not run.
+    OfEngine,
+}
+
+impl Bereft {
+    /// What the child says.
+    pub(crate) fn childs(self) -> &'static str {
+        match self {
+            Self::OfDescriptors => {
+                "it has none of the connections with the engine of the process that has forked it: there was no descriptor left"
+            }
+            Self::OfEngine => {
+                "it has none of the connections with the engine of the process that has forked it: the engine did not run"
+            }
+        }
+    }
+
+    /// What its parent says.
+    pub(crate) fn parents(self) -> &'static str {
+        match self {
+            Self::OfDescriptors => {
+                "a process that it has forked has none of its connections with the engine: there was no descriptor left"
+            }
+            Self::OfEngine => {
+                "a process that it has forked has none of its connections with the engine: that did not run"
+            }
+        }
+    }
+}
 
 /// How long a child waits for an engine from which it has listeners alone: the kernel has them, too.
 const LISTENS_WITHIN: Duration = Duration::from_secs(2);
@@ -70,8 +101,12 @@ pub(crate) struct SessionCore {
     pub(crate) line: Arc<Line>,
     /// How many forks lie between the process that made the session and this one.
     lineage: AtomicU32,
-    /// This process is the child of a fork and has not attached.
+    /// This process is the child of a fork and has not attached, nor does a thread wait for that.
     is_heir: AtomicBool,
+    /// The same, whether or not one waits.
+    inherits: AtomicBool,
+    /// Threads that are about to fork.
+    pub(crate) forks: Arc<Forks>,
     /// An engine was asked to attach just now, and is about to answer.
     knocks: AtomicBool,
 }
@@ -83,10 +118,12 @@ struct Link {
     looked: Option<Instant>,
     /// For how long one would have waited then.
     patience: Duration,
-    /// An engine was asked to attach by one who does not wait for its answer.
+    /// An engine was asked to attach by one who does not wait for its answer, or not all the time.
     knock: Option<Knock>,
     /// After a fork: the child's way to what its parent had.
     inheritance: Option<Inheritance>,
+    /// A thread that was about to fork has waited for that in vain: the next does not.
+    in_vain: bool,
     /// The descriptors that are kept for it.
     kept: reserve::Share,
 }
@@ -137,6 +174,8 @@ impl Session {
             line: Arc::default(),
             lineage: AtomicU32::new(0),
             is_heir: AtomicBool::new(false),
+            inherits: AtomicBool::new(false),
+            forks: Arc::default(),
         });
         Self {
             handle: Arc::new(Handle { core }),
@@ -257,19 +296,35 @@ impl SessionCore {
 
     /// `limit`: how long an engine may take on which nothing of this process hangs yet.
     fn attachment_within(self: &Arc<Self>, limit: Duration) -> Result<Arc<Attachment>, Errno> {
-        let mut link = lock(&self.link);
-        if let Some(attachment) = &link.attachment {
-            if attachment.is_live() {
-                return Ok(Arc::clone(attachment));
+        let begin = Instant::now();
+        let mut link = loop {
+            let mut link = lock(&self.link);
+            if let Some(attachment) = &link.attachment {
+                if attachment.is_live() {
+                    return Ok(Arc::clone(attachment));
+                }
+                if attachment.is_parents() && !self.has_inherited() {
+                    // The process was made by a system call of the program's own, of which nobody was told:
+                    // it inherits nothing.
+                    self.lineage.fetch_add(1, Ordering::Relaxed);
+                    self.nudges.forget_all();
+                    self.inherits(&mut link, None);
+                }
             }
-            if attachment.is_parents() && !self.is_heir() {
-                // The process was made by a system call of the program's own, of which nobody was told:
-                // it inherits nothing.
-                self.lineage.fetch_add(1, Ordering::Relaxed);
-                self.nudges.forget_all();
-                self.inherits(&mut link, None);
+            if link.inheritance.is_none() {
+                break link;
             }
-        }
+            let patience = Self::patience(&link, limit);
+            let may_wait = || begin.elapsed() < patience && !self.forks.are_ahead();
+            if let Some(answer) = self.inherit(&mut link, may_wait) {
+                return answer;
+            }
+            if begin.elapsed() >= patience {
+                return self.linked(&mut link, Err(Errno::TIMEDOUT), patience);
+            }
+            drop(link);
+            self.forks.let_pass(patience);
+        };
         // Who has more patience than the one who looked last may still have an answer.
         let is_no_longer = limit <= link.patience.max(RUNS_WITHIN);
         let is_soon = |looked: &Instant| is_no_longer && looked.elapsed() < RETRY;
@@ -284,12 +339,6 @@ impl SessionCore {
         }
         // Its answer, which nobody waits for, would be a second session.
         link.knock = None;
-        let limit = match (&link.inheritance, &link.attachment) {
-            // The connections of a child hang on its parent's engine: it waits as for a slow kernel.
-            (Some(_), Some(parents)) if !parents.sockets().is_empty() => WHILE_IT_LIVES,
-            (Some(_), _) => LISTENS_WITHIN.max(limit),
-            (None, _) => limit,
-        };
         self.link_to_engine(&mut link, limit)
     }
 
@@ -346,7 +395,7 @@ impl SessionCore {
     fn ask_one(&self) -> Option<Knock> {
         let connect = || attachment::connect_now(&self.path);
         let control = reserve::spare(1, connect).ok().and_then(|mut control| {
-            let asked = Attachment::ask_to_attach(&mut control, &self.program);
+            let asked = Attachment::ask_to_attach(&mut control, &self.program, None);
             asked.is_ok().then_some(control)
         });
         let Some(control) = control else {
@@ -357,7 +406,7 @@ impl SessionCore {
         Some(Knock { control, asked })
     }
 
-    /// Attaches, takes over what came through a fork, and announces the listeners. The engine has `limit` to
+    /// Attaches, with nothing that came through a fork, and announces the listeners. The engine has `limit` to
     /// accept and to answer: the link is locked for as long.
     fn link_to_engine(
         self: &Arc<Self>,
@@ -365,30 +414,35 @@ impl SessionCore {
         limit: Duration,
     ) -> Result<Arc<Attachment>, Errno> {
         self.is_heir.store(false, Ordering::Relaxed);
-        // Dropped, and with it the lifeline, only once the references are claimed.
-        let inheritance = link.inheritance.take().and_then(Inheritance::given);
-        let token = inheritance.as_ref().map(|given| given.token);
-        let parents = link
-            .attachment
-            .take()
-            .filter(|attachment| attachment.is_parents());
         // What it takes to attach, where there are no other descriptors.
         reserve::give_up(reserve::TO_ATTACH);
         let begin = Instant::now();
-        let control = match (attachment::connect(&self.path, limit), &inheritance) {
-            // One that does not run hears nobody knock either.
-            (Err(Errno::TIMEDOUT), _) => Err(Errno::TIMEDOUT),
-            (control, Some(given)) => control.or_else(|_| given.knock()),
-            (control, None) => control,
-        };
-        let attachment = control.and_then(|control| {
-            let child = (&*self.program, token);
+        let attachment = attachment::connect(&self.path, limit).and_then(|control| {
             // One that has only just accepted runs, and is given a moment in any case.
             let left = limit
                 .saturating_sub(begin.elapsed())
                 .max(RUNS_WITHIN.min(limit));
-            Attachment::new(control, child, left, &self.nudges, &self.listeners)
+            Attachment::new(control, &self.program, left, &self.nudges, &self.listeners)
         });
+        self.linked(link, attachment, limit)
+    }
+
+    /// An engine was found, or none within `limit`: takes over what came through a fork.
+    fn linked(
+        self: &Arc<Self>,
+        link: &mut Link,
+        attachment: Result<Attachment, Errno>,
+        limit: Duration,
+    ) -> Result<Arc<Attachment>, Errno> {
+        self.is_heir.store(false, Ordering::Relaxed);
+        self.inherits.store(false, Ordering::Relaxed);
+        link.knock = None;
+        // Dropped, and with it the lifeline, only once the references are claimed.
+        let inheritance = link.inheritance.take();
+        let parents = link
+            .attachment
+            .take()
+            .filter(|attachment| attachment.is_parents());
         let attachment = match attachment {
             Ok(attachment) => attachment,
             Err(errno) => {
@@ -401,7 +455,7 @@ impl SessionCore {
                 if let Some(parents) = parents {
                     let is_want = matches!(errno, Errno::MFILE | Errno::NFILE);
                     if is_want && !parents.sockets().is_empty() {
-                        self.note_remark(CALL, BEREFT);
+                        self.note_remark(CALL, Bereft::OfDescriptors.childs());
                     }
                     parents.disinherit();
                     for listener in self.listeners.living() {
@@ -413,7 +467,7 @@ impl SessionCore {
         };
         let attachment = Arc::new(attachment);
         if let Some(parents) = parents {
-            match token {
+            match &inheritance {
                 Some(_) => parents.bequeath(&attachment),
                 None => parents.disinherit(),
             }
@@ -459,17 +513,20 @@ impl SessionCore {
     pub(crate) fn say_farewell(self: &Arc<Self>, farewell: Farewell) {
         let said = {
             let mut link = lock(&self.link);
-            if !self.is_heir() {
+            if !self.has_inherited() {
                 // What is its parent's is not closed by that. The engine hears of the parent's end from now on.
                 link.inheritance = None;
                 return;
             }
-            link.inheritance.as_mut().is_none_or(|it| it.say(farewell))
+            // Once the engine is asked to attach it hears nothing more there.
+            let is_asked = link.knock.is_some();
+            let inheritance = link.inheritance.as_mut();
+            inheritance.is_none_or(|it| !is_asked && it.say(farewell))
         };
         if said {
             return;
         }
-        // The lifeline is full. An attachment says it otherwise.
+        // Or the lifeline is full. An attachment says it otherwise.
         let Some(attachment) = self.attachment() else {
             return;
         };
@@ -543,13 +600,14 @@ impl SessionCore {
 
     /// This process is the child of the one that attached, which keeps the region.
     ///
-    /// `is_bereft`: it was to inherit connections, and there was no descriptor left for that.
-    pub(crate) fn become_child(&self, inheritance: Option<Inheritance>, is_bereft: bool) {
-        if is_bereft {
-            self.note_remark(CALL, BEREFT);
+    /// `bereft`: why it has none of the connections that it was to inherit.
+    pub(crate) fn become_child(&self, inheritance: Option<Inheritance>, bereft: Option<Bereft>) {
+        if let Some(bereft) = bereft {
+            self.note_remark(CALL, bereft.childs());
         }
         self.lineage.fetch_add(1, Ordering::Relaxed);
         self.nudges.forget_all();
+        self.forks.forget();
         let mut link = lock(&self.link);
         self.inherits(&mut link, inheritance);
         if let Some(attachment) = &link.attachment {
@@ -562,10 +620,12 @@ impl SessionCore {
 
     fn inherits(&self, link: &mut Link, inheritance: Option<Inheritance>) {
         link.inheritance = inheritance;
+        link.in_vain = false;
         link.looked = None;
         // What it answers is for the parent.
         link.knock = None;
         if let Some(attachment) = &link.attachment {
+            self.inherits.store(true, Ordering::Relaxed);
             self.is_heir.store(true, Ordering::Relaxed);
             attachment.leave_to_parent();
             attachment.outlives_its_region();

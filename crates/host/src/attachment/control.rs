@@ -49,8 +49,14 @@ pub(crate) fn connect_now(path: &Path) -> Result<Control, Errno> {
 
 /// Whether there is an answer, or none will come. Never waits.
 pub(crate) fn has_answered(control: &Control) -> bool {
+    answers_within(control, Duration::ZERO)
+}
+
+/// The same after a wait for that, for at most `limit`. A signal may end it, too.
+pub(crate) fn answers_within(control: &Control, limit: Duration) -> bool {
     let mut answers = [PollFd::new(control, PollFlags::IN)];
-    rustix::event::poll(&mut answers, Some(&Timespec::default())).is_ok_and(|some| some > 0)
+    let limit = Timespec::try_from(limit).unwrap_or_default();
+    rustix::event::poll(&mut answers, Some(&limit)).is_ok_and(|some| some > 0)
 }
 
 /// Whether the engine has ended, or wants no more of this process. Never waits.

@@ -66,7 +66,8 @@ use crate::send_pool::SendPool;
 
 pub(crate) use connection::Connection;
 pub(crate) use control::{
-    ANSWER_WITHIN, Control, RUNS_WITHIN, WHILE_IT_LIVES, connect, connect_now, has_answered, pair,
+    ANSWER_WITHIN, Control, RUNS_WITHIN, WHILE_IT_LIVES, answers_within, connect, connect_now,
+    has_answered, pair,
 };
 pub use engine::Engine;
 use files::Files;
@@ -185,19 +186,23 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Attaches to the engine behind `control`, which has `limit` to answer.
     pub(crate) fn new(
         mut control: Control,
-        (program, fork_token): (&str, Option<u64>),
+        program: &str,
         limit: Duration,
         nudges: &Arc<Nudges>,
         listeners: &Arc<Listeners<Self>>,
     ) -> Result<Self, Errno> {
-        let request = request_to_attach(program, fork_token);
+        let request = request_to_attach(program, None);
         let answer = control::ask(&mut control, &request, Fds::new(), limit)?;
         Self::attached(control, answer, nudges, listeners)
     }
 
     /// Asks the engine behind `control` to attach, without waiting: what it answers comes late.
-    pub(crate) fn ask_to_attach(control: &mut Control, program: &str) -> Result<(), ChannelError> {
-        let request = request_to_attach(program, None);
+    pub(crate) fn ask_to_attach(
+        control: &mut Control,
+        program: &str,
+        fork_token: Option<u64>,
+    ) -> Result<(), ChannelError> {
+        let request = request_to_attach(program, fork_token);
         control.get_mut().request_blindly(&request)
     }
 

@@ -6,7 +6,7 @@
 
 use core::cell::RefCell;
 
-use host::ForkToken;
+use host::{ForkToken, Session};
 
 use crate::calls::epoll::{self, family};
 use crate::calls::spawn;
@@ -51,9 +51,8 @@ extern "C" fn before() {
     // A handler does, where a signal could not be put back.
     let in_call = !inside::is_inside_once();
     forks::happens();
-    if let Some(session) = session::current().filter(|_| !in_call) {
-        session.await_calm();
-    }
+    let current = session::current().filter(|_| !in_call);
+    let _calm = current.map(Session::await_calm);
     // First: a program that is being started takes connections along.
     let programs = spawn::quiet();
     let numbers = gate::still();
