@@ -9,7 +9,7 @@ use crate::calls::epoll;
 use crate::calls::travel::ticket_for;
 use crate::kernel::raw::{result, sys};
 use crate::numbers::table::{self, Held};
-use crate::numbers::{duplicate, gate};
+use crate::numbers::{closing, duplicate, gate};
 
 /// See the [module](self): their numbers are tickets until it turns out that nothing is executed.
 pub struct Departing {
@@ -29,6 +29,11 @@ pub enum Successor {
     Apart,
     /// A new process.
     Child,
+}
+
+/// Whether the number is the connection's, and is not being closed. With the [gate](gate::still) held.
+fn still_means(fd: c_int, held: &Held) -> bool {
+    table::means(fd, held) && !closing::contains(fd)
 }
 
 struct Departed {
@@ -56,7 +61,7 @@ impl Departed {
         };
         // It takes a while until the engine has given one.
         let _still = gate::still();
-        if !table::means(fd, &self.held) {
+        if !still_means(fd, &self.held) {
             return;
         }
         if ticket.is_some() {
@@ -145,7 +150,7 @@ impl Departing {
             for Departure { fd, flags, .. } in it.numbers.iter().filter(|it| it.is_ticket) {
                 let _still = gate::still();
                 // Another thread may have closed it meanwhile.
-                if table::means(*fd, &it.held) {
+                if still_means(*fd, &it.held) {
                     // SAFETY: the number is the connection's, and is what it was again.
                     unsafe { sys!(libc::SYS_dup3, before.as_raw_fd(), *fd, *flags) };
                 }
@@ -153,5 +158,51 @@ impl Departing {
         }
         drop(self);
         refill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numbers::description::Content;
+    use crate::numbers::placeholder::placeholder;
+    use crate::objects::tcp::Tcp;
+
+    #[test]
+    fn a_number_that_libc_closes_meanwhile_becomes_no_connection_again() {
+        let fd = placeholder(libc::AF_INET, true).unwrap().keep();
+        let held = Held::new(Content::Tcp(Tcp::new(libc::AF_INET, false)));
+        assert!(table::install(fd, held.clone()));
+        let before = duplicate(fd).unwrap();
+        fn is_socket(fd: &OwnedFd) -> bool {
+            rustix::net::sockopt::socket_type(fd).is_ok()
+        }
+        assert!(is_socket(&before));
+        let departing = Departing {
+            connections: vec![Departed {
+                held,
+                numbers: vec![Departure {
+                    fd,
+                    is_ticket: true,
+                    flags: 0,
+                }],
+                before: Some(before),
+            }],
+            shown: Vec::new(),
+            unnoted: Vec::new(),
+        };
+        let closing = closing::begins(fd).unwrap();
+        // Another thread opens a file, and has the number.
+        let file = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: closes and takes over a number that is this test's own.
+        let reopened = unsafe {
+            sys!(libc::SYS_dup3, file.as_raw_fd(), fd, libc::O_CLOEXEC);
+            std::os::fd::FromRawFd::from_raw_fd(fd)
+        };
+        departing.stay();
+        let reopened: OwnedFd = reopened;
+        assert!(!is_socket(&reopened), "it is the connection's again");
+        closing.is_over();
+        assert!(!table::is_ours(fd));
     }
 }

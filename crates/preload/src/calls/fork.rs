@@ -13,7 +13,7 @@ use crate::calls::spawn;
 use crate::calls::vfork::{self, Pipe};
 use crate::engine::{early, forks, promises, session, wait};
 use crate::kernel::{lock, next};
-use crate::numbers::{gate, pool, table};
+use crate::numbers::{closing, gate, pool, table};
 use crate::thread::{due, inside};
 
 /// What is carried from before a fork to after it.
@@ -150,6 +150,7 @@ extern "C" fn after_in_child() {
     promises::are_parents();
     vfork::forget();
     family::after_in_child();
+    closing::are_parents();
     // One that forks in a handler goes on with the call that this has interrupted.
     if others && inside::holds_nothing() {
         table::forget_other_calls();

@@ -7,7 +7,7 @@ use super::{exports, unwinding};
 use crate::calls::{cancel, epoll, spawn, stdio};
 use crate::kernel::next::{next, next_unwinding};
 use crate::kernel::raw::libc_return;
-use crate::numbers::{closed_within, handed_out, standard, table};
+use crate::numbers::{closing, handed_out, standard};
 use crate::thread::due;
 
 /// The arguments that C does not name lie in registers and on the stack, and a `va_list` says where.
@@ -55,17 +55,15 @@ macro_rules! around_close {
         // SAFETY: the program gives an open file.
         let fd = unsafe { standard::number($file) };
         let was_standard = standard::forget($file);
-        let result = if table::get(fd).is_none() {
-            $close
-        } else {
-            let withheld = due::Withheld::new();
-            let before = table::get(fd);
-            let result = $close;
-            if let Some(before) = before {
-                closed_within(fd, &before);
+        let result = match closing::begins(fd) {
+            None => $close,
+            Some(closing) => {
+                let withheld = due::Withheld::new();
+                let result = $close;
+                closing.is_over();
+                drop(withheld);
+                result
             }
-            drop(withheld);
-            result
         };
         if was_standard {
             stdio::prepare();

@@ -33,7 +33,7 @@ pub fn quiet() -> Quiet {
 
 impl<T> Small<T> {
     /// Around a value.
-    pub fn new(value: T) -> Self {
+    pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 

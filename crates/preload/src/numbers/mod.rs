@@ -4,6 +4,7 @@
 //! - [`description`][]: what those stand for
 //! - [`pool`][]: memory for that
 //! - [`gate`][]: when they stay what they are
+//! - [`closing`][]: those that libc closes by itself
 //! - [`placeholder`][]: what is behind them in the kernel
 //! - [`standard`][]: `stdin`, `stdout` and `stderr`, which go by numbers
 
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use crate::kernel::raw::{result, sys};
 use table::Held;
 
+pub mod closing;
 pub mod description;
 pub mod gate;
 pub mod placeholder;
@@ -137,14 +139,6 @@ pub fn handed_out(fd: c_int) -> c_int {
         standard::number_changed(fd);
     }
     fd
-}
-
-/// libc has closed `fd`, or has made it something else, by calls within it. `before` is what it was.
-pub fn closed_within(fd: c_int, before: &Held) {
-    if let Some(held) = table::remove_if(fd, before) {
-        held.number_closes(fd);
-    }
-    standard::number_changed(fd);
 }
 
 /// The numbers that stay open in a program that is executed, of those that are `meant`.
