@@ -80,9 +80,14 @@ const LOOKS: Duration = Duration::from_millis(10);
 impl Promised {
     /// Passes on what the engine answers, when it runs again, or has ended. Until then this waits.
     pub fn see_to_it(self) {
-        while !self.0.looks_after_promises() {
+        while !self.are_kept() {
             std::thread::sleep(LOOKS);
         }
+    }
+
+    /// Passes it on if the engine has answered by now. Whether nothing is promised any more.
+    pub fn are_kept(&self) -> bool {
+        self.0.looks_after_promises()
     }
 }
 

@@ -4,13 +4,13 @@
 //! after it, the child gives up what is the parent's alone. Locks of ours that another thread could
 //! hold at that moment are taken before and given back after, so that the child finds them free.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 
 use host::{ForkToken, Session};
 
 use crate::calls::epoll::{self, family};
 use crate::calls::spawn;
-use crate::calls::vfork::{self, Pipe};
+use crate::calls::vfork::{self, Parent, Pipe};
 use crate::engine::{early, forks, promises, session, wait};
 use crate::kernel::{lock, next};
 use crate::numbers::{closing, gate, pool, table};
@@ -21,6 +21,8 @@ struct Crossing {
     token: Option<ForkToken>,
     /// Other threads may have made calls that are not made in the child.
     others: bool,
+    /// If the parent waits for the child.
+    pipe: Option<Pipe>,
     _programs: spawn::Quiet,
     _numbers: gate::Still,
     _moves: epoll::Quiet,
@@ -37,6 +39,10 @@ struct Crossing {
 
 thread_local! {
     static CROSSING: RefCell<Option<Crossing>> = const { RefCell::new(None) };
+    /// The thread is to wait for the child of the fork that it makes next.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
+    /// By this, once that is made.
+    static PARENT: RefCell<Option<Parent>> = const { RefCell::new(None) };
 }
 
 /// Registers the handlers.
@@ -70,6 +76,7 @@ extern "C" fn before() {
     let crossing = Crossing {
         token,
         others: next::has_threads(),
+        pipe: WAITS.take().then(Pipe::new).flatten(),
         _programs: programs,
         _numbers: numbers,
         _moves: moves,
@@ -85,7 +92,12 @@ extern "C" fn before() {
 }
 
 extern "C" fn after_in_parent() {
-    drop(CROSSING.take());
+    let mut crossing = CROSSING.take();
+    // The child has its end by now, and nobody else's child is to have it.
+    let pipe = crossing.as_mut().and_then(|it| it.pipe.take());
+    let parent = pipe.map(Pipe::in_parent);
+    drop(crossing);
+    PARENT.set(parent);
     family::after_in_parent();
     promises::see_to_them();
     inside::leave();
@@ -105,21 +117,20 @@ pub fn through(fork: impl FnOnce() -> isize) -> isize {
 
 /// As [`through`]. `waits`: the parent goes on when the child has executed a program, or ended.
 pub fn through_and_wait(waits: bool, fork: impl FnOnce() -> isize) -> isize {
-    let (mut parent, mut child) = (None, None);
-    let made = through(|| {
-        let pipe = waits.then(Pipe::new).flatten();
-        let made = fork();
-        if made == 0 {
-            child = pipe;
-        } else {
-            parent = pipe.map(Pipe::in_parent);
-        }
-        made
-    });
-    if let Some(pipe) = child {
-        pipe.in_child();
-    }
-    if let Some(parent) = parent.filter(|_| made > 0) {
+    WAITS.set(waits);
+    waits_for(through(fork))
+}
+
+/// A fork by libc, which calls the handlers. The parent goes on when the child has executed a program, or ended.
+pub fn and_wait() -> isize {
+    WAITS.set(true);
+    // SAFETY: whoever calls this may fork.
+    waits_for(unsafe { libc::fork() } as isize)
+}
+
+/// Waits for the child that was just made, if there is one and it is to be waited for.
+fn waits_for(made: isize) -> isize {
+    if let Some(parent) = PARENT.take().filter(|_| made > 0) {
         parent.waits();
     }
     made
@@ -131,14 +142,15 @@ pub fn child_begins() {
 }
 
 extern "C" fn after_in_child() {
-    let (token, others, sets) = match CROSSING.take() {
+    let (token, others, pipe, sets) = match CROSSING.take() {
         Some(Crossing {
             token,
             others,
+            pipe,
             sets,
             ..
-        }) => (token, others, Some(sets)),
-        None => (None, false, None),
+        }) => (token, others, pipe, Some(sets)),
+        None => (None, false, None, None),
     };
     if let (Some(session), Some(token)) = (session::current(), token) {
         session.after_fork_child(token);
@@ -149,6 +161,9 @@ extern "C" fn after_in_child() {
     forks::next_generation();
     promises::are_parents();
     vfork::forget();
+    if let Some(pipe) = pipe {
+        pipe.in_child();
+    }
     family::after_in_child();
     closing::are_parents();
     // One that forks in a handler goes on with the call that this has interrupted.

@@ -7,11 +7,13 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, Ordering};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use host::private_fds;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
+use crate::engine::promises;
 use crate::kernel::raw::{result, sys};
 use crate::numbers;
 use crate::numbers::placeholder::Number;
@@ -42,6 +44,11 @@ impl End {
         };
         // SAFETY: a number that nobody else knows.
         Self(private_fds::keep(unsafe { OwnedFd::from_raw_fd(number) }))
+    }
+
+    fn borrow(&self) -> BorrowedFd<'_> {
+        // SAFETY: it is open until this is dropped.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
 
@@ -91,17 +98,19 @@ pub struct Parent(End);
 
 impl Parent {
     /// Until the child has executed a program, or ended. A handler that runs meanwhile does not end it, and libc
-    /// cancels nobody here.
+    /// cancels nobody here. What the child was promised it is given meanwhile.
     pub fn waits(self) {
-        let mut polled = libc::pollfd {
-            fd: self.0.0,
-            events: 0,
-            revents: 0,
-        };
-        let polled = &raw mut polled;
-        // SAFETY: one entry of this function's own, no limit and no mask.
-        let poll = || unsafe { sys!(libc::SYS_ppoll, polled, 1usize, 0usize, 0usize, 8usize) };
-        while result(poll()) == Err(Errno::INTR) {}
+        let mut ends = [PollFd::from_borrowed_fd(
+            self.0.borrow(),
+            PollFlags::empty(),
+        )];
+        loop {
+            let limit = promises::look().and_then(|soon| Timespec::try_from(soon).ok());
+            match rustix::event::poll(&mut ends, limit.as_ref()) {
+                Ok(0) | Err(Errno::INTR) => {}
+                _ => return,
+            }
+        }
     }
 }
 

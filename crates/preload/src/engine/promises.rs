@@ -9,6 +9,8 @@ use core::mem::zeroed;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use std::time::Duration;
+
 use libc::sigset_t;
 
 use crate::engine::session;
@@ -17,6 +19,9 @@ use crate::engine::session;
 static IS_THERE: AtomicBool = AtomicBool::new(false);
 
 static FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// How often one looks who waits for something else.
+const LOOKS: Duration = Duration::from_millis(10);
 
 /// What it calls is not much.
 const STACK: usize = 256 * 1024;
@@ -53,6 +58,16 @@ pub fn see_to_them() {
     }
     // SAFETY: the mask as it was.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
+}
+
+/// One who waits for a child, for which there may be no such thread, looks whether the engine has answered. How soon to
+/// look again, if he is to.
+pub fn look() -> Option<Duration> {
+    if IS_THERE.load(Ordering::Relaxed) {
+        return None;
+    }
+    let promised = session::current()?.promised()?;
+    (!promised.are_kept()).then_some(LOOKS)
 }
 
 fn sees_to_them() {

@@ -9,7 +9,6 @@ use libc::pid_t;
 
 use super::exports;
 use crate::calls::fork;
-use crate::calls::vfork::Pipe;
 use crate::kernel::next::next;
 use crate::kernel::raw::{errno, set_errno};
 use crate::numbers::table;
@@ -61,8 +60,6 @@ type Main = unsafe extern "C" fn(*mut c_void) -> c_int;
 struct Begins {
     main: Main,
     argument: *mut c_void,
-    /// If the parent waits for it.
-    pipe: Option<Pipe>,
 }
 
 /// # Safety
@@ -71,10 +68,7 @@ unsafe extern "C" fn begin(begins: *mut c_void) -> c_int {
     fork::child_begins();
     // SAFETY: as the caller promises.
     unsafe {
-        let begins = &mut *begins.cast::<Begins>();
-        if let Some(pipe) = begins.pipe.take() {
-            pipe.in_child();
-        }
+        let begins = &*begins.cast::<Begins>();
         (begins.main)(begins.argument)
     }
 }
@@ -99,23 +93,18 @@ exports! {
         if is_thread || is_strange || table::used(0, u32::MAX).next().is_none() {
             return next(main, flags, argument);
         }
-        let mut begins = Begins { main, argument, pipe: None };
-        let at = &raw mut begins;
+        // The child has a copy.
+        let mut begins = Begins { main, argument };
         let flags = u64::from(flags as u32);
-        let (mut failed, mut parent) = (0, None);
-        let made = fork::through(|| {
-            // SAFETY: this function's own; the child has a copy.
-            unsafe { (*at).pipe = waits(flags).then(Pipe::new).flatten() };
-            let made = next(begin, with_own_memory(flags) as c_int, at.cast());
+        let mut failed = 0;
+        let made = fork::through_and_wait(waits(flags), || {
+            let own = with_own_memory(flags) as c_int;
+            let made = next(begin, own, (&raw mut begins).cast());
             failed = errno();
-            // SAFETY: as above. The child has its end by now.
-            parent = unsafe { (*at).pipe.take() }.map(Pipe::in_parent);
             made as isize
         });
         if made < 0 {
             set_errno(failed);
-        } else if let Some(parent) = parent {
-            parent.waits();
         }
         made as c_int
     }

@@ -43,13 +43,11 @@ exports! {
     /// A vfork child runs on its parent's memory, and what it closes there would be closed in our
     /// table for the parent too: it gets memory of its own.
     fn vfork() -> c_int {
-        // SAFETY: fork may be called wherever vfork may.
-        unsafe { libc::fork() }
+        fork::and_wait() as c_int
     }
 
     fn __vfork() -> c_int {
-        // SAFETY: as above.
-        unsafe { libc::fork() }
+        fork::and_wait() as c_int
     }
 
     /// Calls no handlers of its own accord.

@@ -399,6 +399,71 @@ extern "C" fn reads_and_closes(numbers: *mut c_void) -> c_int {
     }
 }
 
+/// `make` makes a child that [`reads_and_closes`], and returns when that has ended.
+fn waits_for_its_child(
+    stage: &mut Stage<'_>,
+    fd: c_int,
+    name: &str,
+    make: impl FnOnce(*mut c_void) -> c_int,
+) {
+    stage.agent.tell("send for-the-child");
+    calls::await_bytes(fd, 13);
+    let (is_done, done) = std::io::pipe().expect("a pipe");
+    let mut numbers = [fd, done.as_raw_fd()];
+    let child = make((&raw mut numbers).cast());
+    let mut polled = libc::pollfd {
+        fd: is_done.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: an own entry.
+    let waited = unsafe { libc::poll(&raw mut polled, 1, 0) } == 1;
+    let mut status = 0;
+    // SAFETY: an own child.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    let got = stage.agent.tell("receive 5");
+    stage.transcript.note(format_args!(
+        "{name}: {status}, waited for: {waited}, the agent got {got}"
+    ));
+}
+
+unsafe extern "C" {
+    fn vfork() -> c_int;
+}
+
+/// A child by vfork, which runs `main` and ends. What it leaves on the stack that it has with its parent lies below what
+/// that one needs.
+///
+/// # Safety
+/// As `main`, which does what the child of a vfork may do.
+#[unsafe(naked)]
+unsafe extern "C" fn by_vfork(
+    main: extern "C" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
+) -> c_int {
+    std::arch::naked_asm!(
+        "push rbx",
+        "push rbp",
+        "sub rsp, 8",
+        "mov rbx, rdi",
+        "mov rbp, rsi",
+        "call {vfork}",
+        "test eax, eax",
+        "jnz 2f",
+        "mov rdi, rbp",
+        "call rbx",
+        "mov edi, eax",
+        "call {exit}",
+        "2:",
+        "add rsp, 8",
+        "pop rbp",
+        "pop rbx",
+        "ret",
+        vfork = sym vfork,
+        exit = sym libc::_exit,
+    )
+}
+
 /// Children that are made by other ways than fork.
 pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
     let clone_flags = u64::from(libc::SIGCHLD as u32);
@@ -442,31 +507,19 @@ pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
             .transcript
             .note(format_args!("{name}: {status}, the agent got {got}"));
     }
-    stage.agent.tell("send for-the-child");
-    calls::await_bytes(fd, 13);
-    let mut stack = vec![0u8; 1 << 20];
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    let (is_done, done) = std::io::pipe().expect("a pipe");
-    let mut numbers = [fd, done.as_raw_fd()];
-    // SAFETY: the child has a stack of its own, makes a few calls and ends.
-    let child = unsafe {
-        let top = stack.as_mut_ptr().add(stack.len()).cast();
-        libc::clone(reads_and_closes, top, flags, (&raw mut numbers).cast())
-    };
-    let mut polled = libc::pollfd {
-        fd: is_done.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: an own entry.
-    let waited = unsafe { libc::poll(&raw mut polled, 1, 0) } == 1;
-    let mut status = 0;
-    // SAFETY: an own child.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    let got = stage.agent.tell("receive 5");
-    stage.transcript.note(format_args!(
-        "clone: {status}, waited for: {waited}, the agent got {got}"
-    ));
+    waits_for_its_child(stage, fd, "clone", |numbers| {
+        let mut stack = vec![0u8; 1 << 20];
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the child has a stack of its own, makes a few calls and ends.
+        unsafe {
+            let top = stack.as_mut_ptr().add(stack.len()).cast();
+            libc::clone(reads_and_closes, top, flags, numbers)
+        }
+    });
+    // SAFETY: the child makes a few calls and ends.
+    waits_for_its_child(stage, fd, "vfork", |numbers| unsafe {
+        by_vfork(reads_and_closes, numbers)
+    });
     // A child of which nobody could be told: it may not have the connection, but it lives.
     // SAFETY: a fork: the child makes a few calls and ends.
     unsafe {
