@@ -175,3 +175,18 @@ fn whoever_jumps_out_of_read_leaves_nobody_without_news_of_the_engines_end() {
     let ended = scene.server.wait(LIMIT).expect("it hears of that");
     assert!(ended.success(), "{ended}");
 }
+
+/// Others of the set's family would be told to look for it for ever, and they would find nobody.
+#[test]
+fn whoever_jumps_out_of_epoll_wait_is_not_looked_for() {
+    let test = "whoever_jumps_out_of_epoll_wait_is_not_looked_for";
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let scene = Scene::start("jumps_out_of_epoll");
+    let mut used = String::new();
+    let heard = scene.connect().read_to_string(&mut used);
+    heard.expect("it has waited for a second");
+    let used: u64 = used.trim().parse().expect("a number");
+    assert!(used < 300, "{used} of 1000 ms");
+}

@@ -15,6 +15,7 @@ use self_cell::self_cell;
 use crate::engine::forks::generation;
 use crate::engine::session;
 use crate::kernel::deadline::now;
+use crate::thread::counted::Counts;
 
 mod beacon;
 pub mod bell;
@@ -92,6 +93,19 @@ pub struct Watch {
     pub fd: c_int,
     pub events: u32,
     pub data: u64,
+}
+
+/// Who waits in the kernel alone is counted in both ways.
+impl Counts for Set {
+    fn enter(&self) {
+        self.unaware.enter();
+        self.kin.in_kernel.enter();
+    }
+
+    fn leave(&self) {
+        self.kin.in_kernel.leave();
+        self.unaware.leave();
+    }
 }
 
 impl Set {

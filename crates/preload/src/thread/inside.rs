@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::kernel::nap::{look_once_more, nap};
 use crate::kernel::raw::{result, sys};
-use crate::thread::{due, handlers};
+use crate::thread::{counted, due, handlers};
 
 /// What a thread keeps of itself.
 struct State {
@@ -217,17 +217,22 @@ pub unsafe extern "C-unwind" fn arrived(signal: c_int, info: *mut siginfo_t, con
     let Some(handler) = handlers::handler(signal) else {
         return;
     };
+    let counted = counted::interrupted();
+    let ends = !handler.restarts || counted.is_some();
     let at_entry = STATE.with(|state| {
         let Handled { all, ending } = state.handled.get();
         state.handled.set(Handled {
             all: all.wrapping_add(1),
-            ending: ending.wrapping_add(u32::from(!handler.restarts)),
+            ending: ending.wrapping_add(u32::from(ends)),
         });
         state.at_entry.get()
     });
     host::interrupted();
     // SAFETY: the program's own handler, called as the kernel would.
     unsafe { handler.call(signal, info, context) };
+    if let Some(counted) = counted {
+        counted.goes_on();
+    }
     // It may have made calls of its own.
     STATE.with(|state| state.at_entry.set(at_entry));
     // SAFETY: the kernel's context of this handler.

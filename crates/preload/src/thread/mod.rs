@@ -4,7 +4,9 @@
 //! - [`signals`][]: whether its calls go on after one
 //! - [`handlers`][]: which handlers the program has
 //! - [`due`][]: whether it is to be cancelled
+//! - [`counted`][]: where it is counted while it sleeps
 
+pub mod counted;
 pub mod due;
 pub mod handlers;
 pub mod inside;

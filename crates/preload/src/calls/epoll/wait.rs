@@ -21,6 +21,7 @@ use crate::kernel::deadline::{Deadline, Patience};
 use crate::kernel::raw::{result, sys};
 use crate::objects::set::sleep::{Bed, MARK, NEWS, PROGRAMS};
 use crate::objects::set::{Ours, Set, bell};
+use crate::thread::counted::{Counts, during};
 use crate::thread::inside::sleeping;
 
 /// Waits that may pass in which only our part is looked at.
@@ -113,7 +114,10 @@ pub unsafe fn wait(
         } else {
             bed.until = bed.until.or_after(limit);
         }
-        let slept = room.sleep(&bed, mask);
+        let slept = match bed.counted {
+            true => during(&set.kin.in_kernel, || room.sleep(&bed, mask)),
+            false => room.sleep(&bed, mask),
+        };
         ours.sleep.disarm(&set.kin, &bed, slept.unwrap_or(true));
         if set.is_familys() {
             // By the fork of another thread it may be one only now.
@@ -223,14 +227,12 @@ impl Room<'_> {
         is_familys: bool,
         wait: impl FnOnce(&mut Self) -> Result<bool, Errno>,
     ) -> Result<(), Errno> {
-        set.unaware.enter();
-        set.kin.in_kernel.enter();
+        set.enter();
         let rung = match set.has_ours() || set.is_familys() != is_familys {
             true => Ok(false),
-            false => wait(self),
+            false => during(set, || wait(self)),
         };
-        set.kin.in_kernel.leave();
-        set.unaware.leave();
+        set.leave();
         if rung? && !set.put_out(self.number) {
             session::begin();
             let ours = set.ours(self.number)?;
@@ -265,7 +267,8 @@ impl Room<'_> {
                 let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
                 let (at, count) = (asked.as_mut_ptr(), asked.len());
                 // SAFETY: the array is whole; the mask is the program's; the time is a copy.
-                unsafe { sleeping!(libc::SYS_ppoll, at, count, left, mask, 8usize) }
+                let sleep = || unsafe { sleeping!(libc::SYS_ppoll, at, count, left, mask, 8usize) };
+                during(&set.unaware, sleep)
             }
         };
         set.unaware.leave();

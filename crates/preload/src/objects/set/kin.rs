@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use crate::thread::counted::Counts;
+
 /// See the [module](self).
 #[derive(Default)]
 pub struct Kin {
@@ -69,5 +71,15 @@ impl InKernel {
     /// Whether any do.
     pub fn any(&self) -> bool {
         self.0.load(Ordering::SeqCst) > 0
+    }
+}
+
+impl Counts for InKernel {
+    fn enter(&self) {
+        self.enter();
+    }
+
+    fn leave(&self) {
+        self.leave();
     }
 }

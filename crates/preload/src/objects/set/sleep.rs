@@ -87,7 +87,7 @@ pub struct Bed {
     /// The number of the set beside the program's, if it is to sleep in that one.
     pub beside: Option<c_int>,
     /// It is counted among those in the kernel's part.
-    counted: bool,
+    pub counted: bool,
     /// How often all had been called by then.
     calls: u32,
 }

@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::engine::forks::generation;
+use crate::thread::counted::Counts;
 
 /// How many there are. Those from before a fork are the parent's.
 #[derive(Default)]
@@ -38,6 +39,16 @@ impl Unaware {
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    }
+}
+
+impl Counts for Unaware {
+    fn enter(&self) {
+        self.enter();
+    }
+
+    fn leave(&self) {
+        self.leave();
     }
 }
 
