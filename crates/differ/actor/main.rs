@@ -20,6 +20,11 @@ use std::collections::BTreeMap;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
+    if let [_, started, rest @ ..] = &arguments[..]
+        && started == calls::started::NAME
+    {
+        calls::started::write(rest);
+    }
     let given: Setting = serde_json::from_str(&arguments[1]).expect("a setting");
     let path = given.control.clone();
     setting::SETTING.set(given).expect("set once");

@@ -143,7 +143,7 @@ impl Bench {
             .log(log);
         self.runs += 1;
         self.kernel.on(Side::Client, || {
-            Run::start(program, &setting, interpreter, patience)?.record()
+            Run::start(program, &setting, interpreter, None, patience)?.record()
         })
     }
 
@@ -162,8 +162,9 @@ impl Bench {
             .on_engine(&self.world, &self.binaries.actor)
             .log(log);
         self.runs += 1;
+        let engine = self.engine.as_ref();
         let verdict = self.world.on(Side::Client, || {
-            Run::start(program, &setting, interpreter, patience)?
+            Run::start(program, &setting, interpreter, engine, patience)?
                 .compare(transcript, &self.differences)
         })?;
         self.served += 1;

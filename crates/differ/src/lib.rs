@@ -17,6 +17,7 @@
 pub mod bench;
 pub mod contest;
 pub mod generate;
+mod halting;
 pub mod happened;
 pub mod judge;
 pub mod kept;

@@ -41,7 +41,7 @@ struct Endless {
     /// Leave failures as long as they are: the seed is enough to have them again
     #[arg(long)]
     no_shrink: bool,
-    /// Pass over programs that make one of these calls, for example fork,pass
+    /// Pass over programs that make one of these calls, for example fork,pass; engine: that stop it
     #[arg(long, value_delimiter = ',', value_name = "CALLS")]
     without: Vec<String>,
 }
@@ -51,6 +51,7 @@ impl Endless {
     fn passes_over(&self, program: &Program) -> bool {
         program.steps.iter().any(|step| match step {
             Step::Do(_, call) => self.without.iter().any(|name| *name == call.name()),
+            Step::Engine(_) => self.without.iter().any(|name| name == "engine"),
             _ => false,
         })
     }

@@ -37,6 +37,8 @@ pub enum Step {
     Peer(Peer),
     /// The actor's process gets a signal.
     Signal(Actor, Signal),
+    /// The engine stands still from now on, or goes on. The kernel has none.
+    Engine(Engine),
     /// What the peer has of every connection is looked at, once nothing more comes.
     Observe,
 }
@@ -85,8 +87,45 @@ pub enum Signal {
     Continue,
     /// SIGKILL.
     Kill,
-    /// SIGUSR1, which the program catches and does nothing about, without SA_RESTART.
+    /// SIGUSR1, which the program catches and, unless it [says otherwise](Call::Handle), does nothing about, without
+    /// SA_RESTART.
     Interrupt,
+}
+
+/// Whether the engine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Engine {
+    /// It stands still at the beginning of each step that follows, and runs once that does not come to an end without it.
+    Stop,
+    /// It runs.
+    Continue,
+}
+
+/// What the handler of SIGUSR1 does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Handler {
+    /// Nothing.
+    Nothing,
+    /// It reads at most so many bytes, of which there are no more than [`Self::MOST`].
+    Receive(Slot, u8),
+    /// It writes so many bytes.
+    Send(Slot, u8),
+}
+
+impl Handler {
+    /// The most bytes that it reads at once.
+    pub const MOST: u8 = 16;
+}
+
+/// The call by which a program is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StartBy {
+    /// posix_spawn.
+    Spawn,
+    /// system.
+    System,
+    /// popen, and pclose.
+    Popen,
 }
 
 /// The version of IP.
@@ -485,6 +524,20 @@ pub enum Call {
     Exit {
         at_once: bool,
     },
+    /// Another program, which inherits what is not closed on exec, writes so many bytes to a descriptor and ends. It is
+    /// waited for.
+    Start {
+        by: StartBy,
+        slot: Slot,
+        length: u32,
+    },
+    /// What the process does at SIGUSR1 from now on, with SA_RESTART or without.
+    Handle {
+        does: Handler,
+        restart: bool,
+    },
+    /// What the handler's calls have returned since this was last asked.
+    Handled,
 }
 
 impl Call {
@@ -497,6 +550,7 @@ impl Call {
             Self::Receive { by, .. } => format!("{by:?}").to_lowercase(),
             Self::Send { by, .. } => format!("{by:?}").to_lowercase(),
             Self::Accept { .. } | Self::AcceptAny { .. } => "accept".into(),
+            Self::Start { by, .. } => format!("start {by:?}"),
             other => {
                 let text = format!("{other:?}");
                 let end = text.find([' ', '{', '(']).unwrap_or(text.len());
@@ -587,6 +641,10 @@ impl Program {
                                 port: Port::Own(port),
                                 ..
                             } => usize::from(*port) < PORTS,
+                            Call::Handle {
+                                does: Handler::Receive(_, most),
+                                ..
+                            } => *most <= Handler::MOST,
                             _ => true,
                         }
                 }
@@ -594,7 +652,7 @@ impl Program {
                 Step::Peer(Peer::Connect {
                     connection, port, ..
                 }) => usize::from(*connection) < CONNECTIONS && usize::from(*port) < PORTS,
-                Step::Peer(_) | Step::Observe => true,
+                Step::Peer(_) | Step::Engine(_) | Step::Observe => true,
             };
             anyhow::ensure!(good, "step {index} names what there is not: {step:?}");
         }

@@ -6,6 +6,7 @@
 //! the kernel, which costs no false alarm then, but what has to come must come.
 
 use crate::contest::{is_contest, is_other_order};
+use crate::halting::Halting;
 use crate::happened::{Arrived, Happened, Transcript};
 use crate::judge::{self, Condition, Difference, Differences};
 use crate::outcome::Outcome;
@@ -62,6 +63,9 @@ impl Patience {
 const STANDSTILL: Duration = Duration::from_secs(30);
 /// In which a call returns that is to return, on a machine that is busy.
 const A_MOMENT: Duration = Duration::from_millis(300);
+/// How long an engine stands still without which a step may come to an end: longer than whoever can do without waits
+/// for its answer.
+const STANDS: Duration = Duration::from_millis(1200);
 /// Calls that wait for a time come back after it, and not long after.
 const TIMED: Duration = Duration::from_millis(60);
 
@@ -88,6 +92,7 @@ pub struct Counts {
 /// A program that runs.
 pub struct Run<'a> {
     program: &'a Program,
+    halting: Halting<'a>,
     stage: Stage,
     peer: Peer,
     patience: Patience,
@@ -98,15 +103,18 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Starts the interpreter and the peer. The calling thread is in the client's network.
+    /// Starts the interpreter and the peer. The calling thread is in the client's network. `engine`: where the program
+    /// runs on one.
     pub fn start(
         program: &'a Program,
         setting: &Setting,
         interpreter: lab::Program,
+        engine: Option<&'a lab::Process>,
         patience: Patience,
     ) -> Result<Self> {
         Ok(Self {
             program,
+            halting: Halting::of(engine),
             peer: Peer::new(setting, program)?,
             stage: Stage::start(setting, interpreter)?,
             patience,
@@ -162,8 +170,13 @@ impl<'a> Run<'a> {
             {
                 self.await_arrival(act.connection(), &transcript[before].arrived);
             }
+            self.halting.begin(self.program.steps.get(step))?;
             let mut happened = self.begin(step)?;
             self.await_same(step, expected, &mut happened, differences)?;
+            if let Some(Step::Signal(..)) = self.program.steps.get(step) {
+                // What the handler does is done.
+                self.await_sleep();
+            }
             if happened == *expected {
                 self.await_calm();
                 continue;
@@ -227,7 +240,7 @@ impl<'a> Run<'a> {
                 Activity::Absent | Activity::Gone => happened.skipped = Some("gone"),
                 _ => self.stage.signal(*actor, *signal)?,
             },
-            Some(Step::Observe) => {}
+            Some(Step::Engine(_) | Step::Observe) => {}
             None if step == self.program.steps.len() => {}
             None => {
                 for actor in 0..crate::program::ACTORS as Actor {
@@ -368,6 +381,10 @@ impl<'a> Run<'a> {
                     || self.stage.activity(*actor) == Activity::Gone
                     || happened.came.contains(child)
             }
+            Some(Step::Do(actor, Call::Start { .. })) => {
+                happened.returned.contains_key(&step)
+                    || self.stage.activity(*actor) == Activity::Gone
+            }
             Some(Step::Do(actor, Call::Exec)) => {
                 happened.came.contains(actor) || happened.returned.contains_key(&step)
             }
@@ -421,10 +438,15 @@ impl<'a> Run<'a> {
         happened: &mut Happened,
         differences: &Differences,
     ) -> Result<()> {
-        let begin = Instant::now();
+        let mut begin = Instant::now();
         loop {
             let any = self.notice(happened)?;
             self.look(step, happened);
+            let is_other = |(step, outcome)| expected.returned.get(step) != Some(outcome);
+            let differs = happened.returned.iter().any(is_other);
+            if self.halting.ends(differs || begin.elapsed() > STANDS)? {
+                begin = Instant::now();
+            }
             if begin.elapsed() > self.patience.limit {
                 return Ok(());
             }

@@ -65,7 +65,7 @@ fn simplify(
 
 /// Simpler steps, the simplest first.
 fn simpler(step: &Step) -> Vec<Step> {
-    use crate::program::{AcceptBy, ReceiveBy, SendBy};
+    use crate::program::{AcceptBy, ReceiveBy, SendBy, StartBy};
     let mut all = Vec::new();
     match step {
         Step::Peer(Peer::Send(connection, length)) if *length > 1 => {
@@ -131,6 +131,12 @@ fn simpler(step: &Step) -> Vec<Step> {
             let (slot, new, by) = (*slot, *new, AcceptBy::Accept);
             all.push(Step::Do(*actor, Call::Accept { slot, new, by }));
         }
+        Step::Do(actor, Call::Start { by, slot, length }) => {
+            for (by, length) in [(StartBy::Spawn, 1), (StartBy::Spawn, *length), (*by, 1)] {
+                let slot = *slot;
+                all.push(Step::Do(*actor, Call::Start { by, slot, length }));
+            }
+        }
         _ => {}
     }
     // Strictly: or two that are as simple as each other take turns for ever.
@@ -140,7 +146,7 @@ fn simpler(step: &Step) -> Vec<Step> {
 
 /// How far a step is from the simplest of its kind.
 fn cost(step: &Step) -> u64 {
-    use crate::program::{AcceptBy, ReceiveBy, SendBy};
+    use crate::program::{AcceptBy, ReceiveBy, SendBy, StartBy};
     let rank = |plain: bool, common: bool, flags: &[Flag], length: u32| {
         let way = if plain { 0 } else { 2 - u64::from(common) };
         flags.len() as u64 * 1_000_000_000 + way * 100_000_000 + u64::from(length)
@@ -160,6 +166,9 @@ fn cost(step: &Step) -> u64 {
             },
         ) => rank(*by == SendBy::Write, *by == SendBy::Send, flags, *length),
         Step::Do(_, Call::Accept { by, .. }) => u64::from(*by != AcceptBy::Accept),
+        Step::Do(_, Call::Start { by, length, .. }) => {
+            rank(*by == StartBy::Spawn, true, &[], *length)
+        }
         _ => 0,
     }
 }

@@ -263,24 +263,23 @@ impl Stage {
         News::Died(gone)
     }
 
-    /// Whether every actor that is in a call sleeps in it, or is stopped.
+    /// Whether every actor sleeps, in its call or waiting for one, or is stopped. A handler may run in any of them.
     pub fn all_asleep(&self) -> bool {
-        self.players
-            .iter()
-            .filter(|player| matches!(player.activity, Activity::Calling(_)))
-            .all(|player| {
-                let pid = player.process.as_raw_nonzero();
-                let path = format!("/proc/{pid}/task/{}/stat", player.thread);
-                let Ok(stat) = std::fs::read_to_string(path) else {
-                    return true;
-                };
-                // The name before it may hold anything, a parenthesis too.
-                let state = stat
-                    .rsplit(") ")
-                    .next()
-                    .and_then(|rest| rest.chars().next());
-                matches!(state, Some('S' | 'T' | 't'))
-            })
+        let is_there =
+            |player: &&Player| matches!(player.activity, Activity::Calling(_) | Activity::Idle);
+        self.players.iter().filter(is_there).all(|player| {
+            let pid = player.process.as_raw_nonzero();
+            let path = format!("/proc/{pid}/task/{}/stat", player.thread);
+            let Ok(stat) = std::fs::read_to_string(path) else {
+                return true;
+            };
+            // The name before it may hold anything, a parenthesis too.
+            let state = stat
+                .rsplit(") ")
+                .next()
+                .and_then(|rest| rest.chars().next());
+            matches!(state, Some('S' | 'T' | 't'))
+        })
     }
 
     /// Ends every process, and waits for that.

@@ -1,12 +1,14 @@
 //! The calls, by family.
 
 mod bytes;
+mod handler;
 mod made;
 mod options;
 pub mod process;
 mod readiness;
 mod rights;
 mod sockets;
+pub mod started;
 
 use crate::errors::{last, value};
 use crate::slots;
@@ -139,6 +141,9 @@ fn try_make(step: usize, call: &Call) -> Option<Outcome> {
         }
         Call::Dup { slot, new, by } => dup(slots::get(*slot)?, *new, *by)?,
         Call::Exit { at_once } => process::exit(*at_once),
+        Call::Start { by, slot, length } => started::start(*by, step, slots::get(*slot)?, *length),
+        Call::Handle { does, restart } => handler::handle(step, *does, *restart)?,
+        Call::Handled => handler::handled(),
         Call::Fork { .. } | Call::Thread { .. } | Call::Exec => Outcome::NoSlot,
     })
 }

@@ -1,24 +1,22 @@
 //! fork, exec, exit, and the signal that interrupts.
 
+use super::handler;
 use crate::errors::last;
 use crate::setting::setting;
 use crate::slots;
 use differ::outcome::Outcome;
 use differ::program::Actor;
-use std::ffi::{CString, c_int};
+use std::ffi::CString;
 use std::mem::zeroed;
 use std::ptr::null_mut;
-
-extern "C" fn nothing(_signal: c_int) {}
 
 /// SIGUSR1 interrupts a call and does nothing else. What the kernel says by SIGPIPE is said by
 /// EPIPE as well.
 pub fn catch_interrupts() {
-    // SAFETY: a handler that does nothing may run at any time.
+    handler::catch(0);
+    // SAFETY: nobody handles it.
     unsafe {
         let mut action: libc::sigaction = zeroed();
-        action.sa_sigaction = nothing as extern "C" fn(c_int) as usize;
-        libc::sigaction(libc::SIGUSR1, &raw const action, null_mut());
         action.sa_sigaction = libc::SIG_IGN;
         libc::sigaction(libc::SIGPIPE, &raw const action, null_mut());
     }

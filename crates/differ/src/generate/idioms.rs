@@ -1,8 +1,8 @@
 //! What programs do in several calls that belong together, and that single acts rarely make.
 
 use super::acts::{
-    accept_from, add_to_set, close_one, dup_of, fork, listener, poll_on, receive_from, select_on,
-    send_to,
+    accept_from, add_to_set, close_one, dup_of, engine, fork, listener, poll_on, receive_from,
+    select_on, send_to,
 };
 use super::model::{Model, Thing};
 use crate::program::{
@@ -23,6 +23,7 @@ const IDIOMS: &[Idiom] = &[
     hand_over_and_close,
     request_and_response,
     several_writers,
+    forks_beside_a_stopped_engine,
 ];
 
 /// Draws one; none, if it does not fit.
@@ -450,4 +451,29 @@ fn several_writers(model: &mut Model, actor: Actor) -> Option<()> {
     }
     model.steps.push(Step::Observe);
     Some(())
+}
+
+/// The engine hears late of a fork, and of what parent and child have done since.
+fn forks_beside_a_stopped_engine(model: &mut Model, actor: Actor) -> Option<()> {
+    let slot = some_stream(model, actor)?;
+    let connection = connection_of(model, actor, slot)?;
+    if !model.halted {
+        engine(model, actor)?;
+    }
+    fork(model, actor)?;
+    let child = (model.players.len() - 1) as Actor;
+    if model.chance(50) {
+        fork(model, child)?;
+    }
+    let closes = model.any(&[actor, child]);
+    close_one(model, closes, slot);
+    let other = if closes == actor { child } else { actor };
+    model.peer(Peer::Send(connection, 100));
+    if model.is_idle(other) {
+        receive_from(model, other, slot)?;
+    }
+    if model.is_idle(other) {
+        send_to(model, other, slot);
+    }
+    engine(model, actor)
 }

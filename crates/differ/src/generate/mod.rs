@@ -64,6 +64,7 @@ mod tests {
                     super::Step::Do(_, call) => call.name(),
                     super::Step::Peer(act) => format!("peer {act:?}"),
                     super::Step::Signal(_, signal) => format!("signal {signal:?}"),
+                    super::Step::Engine(engine) => format!("engine {engine:?}"),
                     super::Step::Observe => "observe".into(),
                 };
                 let end = text.find(['(', '{']).unwrap_or(text.len());
@@ -129,6 +130,13 @@ mod tests {
             "signal Continue",
             "signal Kill",
             "signal Interrupt",
+            "start Spawn",
+            "start System",
+            "start Popen",
+            "handle",
+            "handled",
+            "engine Stop",
+            "engine Continue",
             "observe",
         ];
         for call in calls {

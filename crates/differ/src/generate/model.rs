@@ -64,6 +64,8 @@ pub struct Model {
     pub lines: Vec<Line>,
     /// By port: whether somebody listens, over which IP, and who waits to be accepted.
     pub ports: Vec<(bool, Family, Vec<Connection>)>,
+    /// The engine stands still.
+    pub halted: bool,
     slots: Slot,
 }
 
@@ -82,6 +84,7 @@ impl Model {
             objects: Vec::new(),
             lines: Vec::new(),
             ports: Vec::new(),
+            halted: false,
             slots: 0,
         }
     }

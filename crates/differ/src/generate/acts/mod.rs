@@ -10,7 +10,7 @@ mod sockets;
 pub use bytes::{receive_from, send_to};
 pub use descriptors::{close_one, dup_of};
 pub use peers::wake_all;
-pub use processes::{exit_all, fork};
+pub use processes::{engine, exit_all, fork};
 pub use readiness::{add_to_set, poll_on, select_on};
 pub use sockets::{accept_from, listener};
 
@@ -32,6 +32,9 @@ const ACTS: &[(usize, Act)] = &[
     (1, processes::exec),
     (2, processes::exit),
     (3, processes::signal),
+    (2, processes::start),
+    (1, processes::handle),
+    (1, processes::engine),
     (4, descriptors::dup),
     (7, descriptors::close),
     (3, sockets::shutdown),

@@ -1,7 +1,7 @@
 //! Processes, threads and signals.
 
-use crate::generate::model::{Model, Player};
-use crate::program::{Actor, Call, Signal, Step};
+use crate::generate::model::{Model, Player, Thing};
+use crate::program::{Actor, Call, Engine, Handler, Signal, StartBy, Step};
 
 pub fn fork(model: &mut Model, actor: Actor) -> Option<()> {
     let child = model.new_actor()?;
@@ -94,5 +94,65 @@ pub fn signal(model: &mut Model, _: Actor) -> Option<()> {
         }
     };
     model.steps.push(Step::Signal(actor, signal));
+    Some(())
+}
+
+/// Another program writes to something of the actor's.
+pub fn start(model: &mut Model, actor: Actor) -> Option<()> {
+    let slot = if model.chance(90) {
+        model.stream(actor)?
+    } else {
+        model.socket(actor)?
+    };
+    let by = model.any(&[StartBy::Spawn, StartBy::System, StartBy::Popen]);
+    let length = model.any(&[1, 10, 100, 1000]);
+    model.push(actor, Call::Start { by, slot, length });
+    Some(())
+}
+
+/// A handler makes a call, and what that has returned is asked.
+pub fn handle(model: &mut Model, actor: Actor) -> Option<()> {
+    let slot = model.stream(actor)?;
+    let Some(Thing::Stream(connection)) = model.thing(actor, slot) else {
+        return None;
+    };
+    let unread = model.lines[usize::from(connection)].unread;
+    let most = Handler::MOST.into();
+    let does = match model.below(5) {
+        0 => Handler::Nothing,
+        // What has to come first might be late.
+        1 | 2 if unread >= most => {
+            model.lines[usize::from(connection)].unread -= most;
+            Handler::Receive(slot, Handler::MOST)
+        }
+        _ => Handler::Send(slot, model.any(&[1, 10, 100])),
+    };
+    let restart = model.chance(50);
+    model.push(actor, Call::Handle { does, restart });
+    let asks = model.process_of(actor);
+    if does != Handler::Nothing && model.chance(60) {
+        model.steps.push(Step::Signal(actor, Signal::Interrupt));
+        if !restart {
+            for player in &mut model.players {
+                if player.process == asks {
+                    player.waits = None;
+                }
+            }
+        }
+    }
+    if model.chance(70) {
+        model.push(actor, Call::Handled);
+    }
+    Some(())
+}
+
+/// The engine stands still, or goes on.
+pub fn engine(model: &mut Model, _: Actor) -> Option<()> {
+    model.halted = !model.halted;
+    let step = match model.halted {
+        true => Engine::Stop,
+        false => Engine::Continue,
+    };
+    model.steps.push(Step::Engine(step));
     Some(())
 }
