@@ -132,3 +132,27 @@ fn a_program_that_cannot_be_entered_is_not_executed_under_strict() {
     let refused = format!("{name} was not executed, because of --strict: it is statically linked");
     assert_eq!(log.matches(&refused).count(), 1, "{log}");
 }
+
+#[test]
+fn a_program_whose_environment_does_not_name_the_engine_is_told_under_strict() {
+    let test = "a_program_whose_environment_does_not_name_the_engine_is_told_under_strict";
+    if lab::skip_without(test, &["env", "sleep"]) {
+        return;
+    }
+    let world = World::new().expect("a private network");
+    let outboard = Outboard::new(Path::new(BINARY), &world);
+    let _engine = outboard
+        .start_engine(&world, None)
+        .expect("the engine starts");
+    let mut cleans = outboard
+        .command(&world, "run")
+        .args(["--strict", "--", "env", "-i", "sleep", "600"])
+        .log(world.scratch().join("cleans"))
+        .start()
+        .expect("it starts");
+    let told = "sleep was executed without the library: its environment does not name the engine \
+                (OUTBOARD_SOCKET); its sockets are the kernel's";
+    await_line(&outboard, &world, &mut cleans, |line| {
+        line.contains("executed program") && line.ends_with(told)
+    });
+}

@@ -5,7 +5,8 @@
 //! executes or starts them; and if nothing is to be left to the kernel (`outboard run --strict`), they are
 //! not executed.
 //!
-//! A program that is executed without the variables that name the engine is not meant for it.
+//! A program that is executed without the variables that name the engine is not meant for it. If nothing is to be left
+//! to the kernel it is executed all the same, and this is said: a daemon may have cleaned its environment.
 
 use core::ffi::{CStr, c_char, c_int};
 use std::ffi::{CString, OsStr, OsString};
@@ -44,7 +45,12 @@ pub enum Fate {
 pub struct Apart {
     program: String,
     why: &'static str,
+    /// It could be in it, and whoever executes it does not name the engine.
+    is_unnamed: bool,
 }
+
+/// Why it is not in a program that could be entered.
+const UNNAMED: &str = "its environment does not name the engine (OUTBOARD_SOCKET)";
 
 impl Apart {
     /// Of the program at `path`, if it is such a one, and meant for the engine.
@@ -62,25 +68,49 @@ impl Apart {
             Ok(Program::Apart(why)) => Some(why),
             _ => None,
         })?;
-        // Who has opened it calls it by a number.
-        let name = match path.starts_with("/proc/self/fd") {
-            true => std::fs::read_link(path).unwrap_or_else(|_| path.into()),
-            false => path.into(),
-        };
         Some(Self {
-            program: name.to_string_lossy().into_owned(),
+            program: named(path),
             why,
+            is_unnamed: false,
+        })
+    }
+
+    /// The same of one that this process becomes, with the environment that it is to have. Where nothing is to be left to
+    /// the kernel, also of one that is not meant for the engine.
+    ///
+    /// # Safety
+    /// As [`of`](Self::of).
+    pub unsafe fn of_executed(
+        path: Option<&CStr>,
+        environment: *const *const c_char,
+    ) -> Option<Self> {
+        // SAFETY: as the caller promises.
+        let (apart, is_meant) = unsafe {
+            (
+                Self::of(path, environment),
+                is_meant_for_the_engine(environment),
+            )
+        };
+        if apart.is_some() || is_meant || !settings::are_strict() {
+            return apart;
+        }
+        let path = Path::new(OsStr::from_bytes(path?.to_bytes()));
+        enterable::executed(path).ok()?;
+        Some(Self {
+            program: named(path),
+            why: UNNAMED,
+            is_unnamed: true,
         })
     }
 
     /// Whether it must not be executed.
     pub fn is_refused(&self) -> bool {
-        settings::are_strict()
+        settings::are_strict() && !self.is_unnamed
     }
 
     /// What there is to say of it, and its kind.
     pub fn line(&self, fate: Fate) -> (&'static str, String) {
-        let Self { program, why } = self;
+        let Self { program, why, .. } = self;
         match fate {
             Fate::Executed => (
                 Explanation::EXECUTED,
@@ -109,6 +139,15 @@ impl Apart {
         let (kind, line) = self.line(fate);
         engine.say([(Explanation::NO_DESCRIPTOR, kind, &*line)].into_iter());
     }
+}
+
+/// What a program at `path` is called: who has opened it calls it by a number.
+fn named(path: &Path) -> String {
+    let name = match path.starts_with("/proc/self/fd") {
+        true => std::fs::read_link(path).unwrap_or_else(|_| path.into()),
+        false => path.into(),
+    };
+    name.to_string_lossy().into_owned()
 }
 
 /// The kind of what is said of a program that is another process.
