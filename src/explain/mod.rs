@@ -19,6 +19,9 @@ use std::process::ExitCode;
 pub struct Args {
     #[command(flatten)]
     engine: Engine,
+    /// Name each connection of the engine's, with what lies in its queues
+    #[arg(long)]
+    all: bool,
     /// Print JSON: each process with what was said of its sockets, and its connections as `ss` has them
     #[arg(long)]
     json: bool,
@@ -87,7 +90,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&explained)?);
     } else {
-        print!("{}", render(&explained));
+        print!("{}", render(&explained, args.all));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -125,7 +128,8 @@ fn not_interposed(pid: u32) -> Option<String> {
     Some(why.unwrap_or("the interposer was not loaded").to_owned())
 }
 
-fn render(explained: &[Explained]) -> String {
+/// `all`: with a line for each connection.
+fn render(explained: &[Explained], all: bool) -> String {
     let told: Vec<&Explained> = explained
         .iter()
         .filter(|one| {
@@ -153,16 +157,19 @@ fn render(explained: &[Explained]) -> String {
     // Whoever asks for one process and is told of that alone knows which it is.
     let asked = explained.first().map(|it| it.process.pid);
     if told.len() == 1 && Some(first.process.pid) == asked {
-        return table(first);
+        return table(first, all);
     }
     let parts = told.iter().map(|one| {
         let Process { pid, parent, name } = &one.process;
-        format!("process {pid} ({name}), child of {parent}\n{}", table(one))
+        format!(
+            "process {pid} ({name}), child of {parent}\n{}",
+            table(one, all)
+        )
     });
     parts.collect::<Vec<_>>().join("\n")
 }
 
-fn table(explained: &Explained) -> String {
+fn table(explained: &Explained, all: bool) -> String {
     let mut table = Table::new(["Descriptor", "Kind", "Handled by", "Because"]);
     for explanation in &explained.explanations {
         let (by, reason) = if explanation.reason.is_empty() {
@@ -175,6 +182,12 @@ fn table(explained: &Explained) -> String {
             fd => fd.to_string(),
         };
         table.row([fd.as_str(), &explanation.kind, by, &reason]);
+    }
+    for row in explained.sockets.iter().filter(|_| all) {
+        let Some(peer) = row.peer else { continue };
+        let kind = format!("connection with {peer}");
+        let (state, queued) = (&row.state, queues(row.receive_queue, row.send_queue));
+        table.row(["-", &kind, "engine", &format!("{state}, {queued}")]);
     }
     if let Some(why) = &explained.not_interposed {
         table.row(["-", "program", "kernel", why]);
@@ -209,8 +222,12 @@ fn queued(explanation: &Explanation, sockets: &[SocketRow]) -> String {
     });
     match (unread, unsent) {
         (0, 0) => String::new(),
-        _ => format!("{unread} bytes to be read, {unsent} to be acknowledged"),
+        _ => queues(unread, unsent),
     }
+}
+
+fn queues(unread: u64, unsent: u64) -> String {
+    format!("{unread} bytes to be read, {unsent} to be acknowledged")
 }
 
 #[cfg(test)]
@@ -242,17 +259,20 @@ mod tests {
 
     #[test]
     fn each_socket_has_its_line() {
-        let text = render(&[explained(
-            7,
-            vec![
-                Explanation {
-                    detail: "0 of 8 wait to be accepted, credit for 4".into(),
-                    ..explanation(6, "listener", "")
-                },
-                explanation(Explanation::NO_DESCRIPTOR, "2 connections", ""),
-                explanation(11, "datagram", "only TCP is offloaded"),
-            ],
-        )]);
+        let text = render(
+            &[explained(
+                7,
+                vec![
+                    Explanation {
+                        detail: "0 of 8 wait to be accepted, credit for 4".into(),
+                        ..explanation(6, "listener", "")
+                    },
+                    explanation(Explanation::NO_DESCRIPTOR, "2 connections", ""),
+                    explanation(11, "datagram", "only TCP is offloaded"),
+                ],
+            )],
+            false,
+        );
         let expected = "Descriptor  Kind           Handled by  Because\n\
             6           listener       engine      0 of 8 wait to be accepted, credit for 4\n\
             -           2 connections  engine\n\
@@ -261,10 +281,28 @@ mod tests {
     }
 
     #[test]
+    fn each_connection_has_its_line_if_all_are_asked_for() {
+        let mut one = explained(7, vec![explanation(-1, "1 connection", "")]);
+        let row = serde_json::json!({
+            "conn": null, "session": 1, "pid": 7, "program": "server", "local": "10.0.0.1:80",
+            "peer": "10.0.0.2:5000", "within": false, "state": "ESTABLISHED", "receive_queue": 12, "send_queue": 3,
+            "info": null,
+        });
+        one.sockets = vec![serde_json::from_value(row).expect("a row")];
+        let line = "-  connection with 10.0.0.2:5000  engine  ESTABLISHED, 12 bytes to be read, 3 to be acknowledged";
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let has = |all| {
+            let text = render(std::slice::from_ref(&one), all);
+            text.lines().any(|it| words(it) == words(line))
+        };
+        assert!(has(true) && !has(false));
+    }
+
+    #[test]
     fn an_interposer_of_another_build_is_told_of() {
         let mut one = explained(7, vec![explanation(6, "listener", "")]);
         one.interposer = Some(ANOTHER);
-        let text = render(&[one]);
+        let text = render(&[one], false);
         assert!(text.contains("listener"), "{text}");
         let last = text.lines().last().expect("a line");
         assert!(last.contains("of another build"), "{text}");
@@ -273,20 +311,20 @@ mod tests {
         // Also where it has shown nothing.
         let mut silent = explained(7, vec![]);
         silent.interposer = Some(ANOTHER);
-        assert_eq!(render(&[silent]), format!("{last}\n"));
+        assert_eq!(render(&[silent], false), format!("{last}\n"));
     }
 
     #[test]
     fn children_are_named_with_what_they_have() {
-        let mut child = explained(8, vec![explanation(6, "listener", "")]);
+        let mut child = explained(8, vec![explanation(6, "listener", "")], false);
         child.not_interposed = Some("it is a Go program".into());
-        let text = render(&[explained(7, vec![]), child]);
+        let text = render(&[explained(7, vec![]), child], false);
         let expected = "process 8 (server), child of 1\n\
             Descriptor  Kind      Handled by  Because\n\
             6           listener  engine\n\
             -           program   kernel      it is a Go program\n";
         assert_eq!(text, expected);
-        let none = render(&[explained(7, vec![]), explained(8, vec![])]);
+        let none = render(&[explained(7, vec![]), explained(8, vec![])], false);
         assert!(none.starts_with("process 7 and its children have shown no socket"));
     }
 }
