@@ -60,6 +60,8 @@ fn declared_otherwise(header: &Header) -> Result<Vec<String>> {
     };
     let entry = catalogue::find(&header.experiment.name)?;
     let mut now = entry.declare(extent(asked.quick));
+    let log = header.settings[LOG].as_str().map(Path::new);
+    catalogue::at_speeds(&mut now, log, &asked.speeds, header.rules.window)?;
     // What was asked for and is there no more, the run alone has.
     let is_there =
         |wanted: &&(String, String)| keep(&mut now.clone(), &[(*wanted).clone()]).is_ok();
@@ -165,11 +167,15 @@ mod tests {
 
     /// What is said when a quick run, with what else it is told, goes on after its header is changed.
     fn gone_on(words: &[&str], change: impl FnOnce(&mut Header)) -> Result<(), String> {
+        gone_on_with(&[&["run", "web", "--quick"], words].concat(), change)
+    }
+
+    fn gone_on_with(words: &[&str], change: impl FnOnce(&mut Header)) -> Result<(), String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("lab-gone-on-{}-{number}", std::process::id());
         let scratch = std::env::temp_dir().join(name);
-        let mut header = header(&[&["run", "web", "--quick"], words].concat());
+        let mut header = header(words);
         change(&mut header);
         let mut directory = Directory::create(&scratch, header).unwrap();
         let said = go_on(&mut directory, false).map_err(|error| error.to_string());
@@ -188,6 +194,19 @@ mod tests {
         };
         let said = gone_on(&[], change).unwrap_err();
         assert!(said.contains("outboard, content: \"1 bytes"), "{said}");
+    }
+
+    /// The loads that a log is replayed at, besides those that are declared, are in both.
+    #[test]
+    fn a_log_goes_on_at_the_speeds_that_it_was_told() {
+        let words = ["run", "trace", "--quick", "--speed", "300"];
+        assert_eq!(gone_on_with(&words, |_| ()), Ok(()));
+        let forget = |header: &mut Header| header.asked.as_mut().unwrap().speeds.clear();
+        let said = gone_on_with(&words, forget).unwrap_err();
+        assert!(
+            said.contains("300 × the log's req/s only in the run"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub struct Options {
     /// The access log that `trace` replays, in Common or Combined Log Format [default: a small one]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Replay the log also at N times its own rate, beside the loads that `trace` has; may be given several times
+    #[arg(long = "speed", value_name = "N", value_parser = speed)]
+    pub speeds: Vec<f64>,
     /// What the order of measurements begins with
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -40,6 +43,14 @@ pub struct Options {
 fn only(text: &str) -> Result<(String, String), String> {
     let (axis, level) = text.split_once('=').ok_or("is not AXIS=LEVEL")?;
     Ok((axis.to_owned(), level.to_owned()))
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match speed > 0.0 && speed.is_finite() {
+        true => Ok(speed),
+        false => Err("must be more than 0".into()),
+    }
 }
 
 impl Options {
@@ -56,6 +67,7 @@ impl Options {
             limit: self.limit,
             precision: self.precision,
             log: self.log.as_deref().map(whole).transpose()?,
+            speeds: self.speeds.clone(),
             seed: self.seed,
         })
     }
@@ -72,6 +84,7 @@ impl Options {
             limit: limit.or(told.limit),
             precision: told.precision,
             log: told.log.clone(),
+            speeds: told.speeds.clone(),
             seed: told.seed,
         }
     }

@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The experiment that replays an access log.
-const REPLAYS: &str = "trace";
+/// The experiments that replay an access log, and the one that can have it at its own rate.
+const REPLAYS: [&str; 1] = [TRACE];
+const TRACE: &str = "trace";
 
 /// Run experiments, keep every measurement, and write a report with plots
 ///
@@ -34,6 +35,7 @@ const REPLAYS: &str = "trace";
     sudo outboard lab run all --quick --into first-impressions\n  \
     sudo outboard lab run rates --only file=missing --only subject=kernel\n  \
     sudo outboard lab run trace --log /var/log/nginx/access.log\n  \
+    sudo outboard lab run trace --log access.log --speed 1 --speed 20 --seconds 60\n  \
     sudo outboard lab run --resume outboard-lab/web-1")]
 pub struct Run {
     /// Which, by the names that `lab list` shows; tcp-servers: those of document 001 about programs that
@@ -41,7 +43,7 @@ pub struct Run {
     #[arg(value_name = "NAME", required_unless_present = "resume")]
     pub names: Vec<String>,
     /// Go on with the run in this directory, or with what is left of a group
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "log", "seed"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "quick", "only", "rounds", "seconds", "precision", "log", "speeds", "seed"])]
     pub resume: Option<PathBuf>,
     /// Go on although outboard or the machine is not as it was; the report says so on top
     #[arg(long, requires = "resume")]
@@ -117,9 +119,15 @@ fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Res
     let planned = plan(names, options)?;
     let entries: Vec<&Entry> = planned.iter().map(|part| part.entry).collect();
     check(&entries)?;
-    let replays = planned.iter().any(|part| part.entry.name == REPLAYS);
-    if options.log.is_some() && !replays {
-        bail!("--log is of {REPLAYS}: outboard lab run {REPLAYS} --log FILE");
+    let is_planned = |name: &&str| planned.iter().any(|part| part.entry.name == *name);
+    if options.log.is_some() && !REPLAYS.iter().any(is_planned) {
+        bail!(
+            "--log is of {}: outboard lab run {TRACE} --log FILE",
+            REPLAYS.join(" and ")
+        );
+    }
+    if !options.speeds.is_empty() && !is_planned(&TRACE) {
+        bail!("--speed is of {TRACE}: outboard lab run {TRACE} --speed N");
     }
     let mut groups: Vec<(PathBuf, Group)> = Vec::new();
     let mut are_good = true;
@@ -353,14 +361,14 @@ pub(super) fn go(
 pub(super) fn header(options: &Options, entry: &Entry) -> Result<Header> {
     let extent = extent(options.quick);
     let mut experiment = entry.declare(extent);
-    keep(&mut experiment, &options.only)?;
     let rules = entry.rules(extent);
-    let log = options.log.as_ref().filter(|_| entry.name == REPLAYS);
+    let window = options.seconds.map_or(rules.window, Duration::from_secs);
+    let log = options.log.as_ref();
+    let log = log.filter(|_| REPLAYS.contains(&entry.name));
     let log = log.map(|log| whole(log)).transpose()?;
     let settings = settings(log.as_deref())?;
     let most_rounds = options.rounds.unwrap_or(rules.most_rounds);
     let least_rounds = rules.least_rounds.min(most_rounds);
-    let window = options.seconds.map_or(rules.window, Duration::from_secs);
     let limit = match options.limit {
         Some(minutes) => Duration::from_secs(60 * minutes),
         None => entry.limit(extent, &experiment, window, least_rounds),
@@ -379,6 +387,12 @@ pub(super) fn header(options: &Options, entry: &Entry) -> Result<Header> {
         settings,
         asked: Some(Asked {
             quick: options.quick,
+    let speeds = match entry.name == TRACE {
+        true => options.speeds.clone(),
+        false => Vec::new(),
+    };
+    catalogue::at_speeds(&mut experiment, log.as_deref(), &speeds, window)?;
+    keep(&mut experiment, &options.only)?;
             only: options.only.clone(),
         }),
     })
@@ -402,6 +416,7 @@ pub(super) fn stop_by_signals() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+            speeds,
 #[cfg(test)]
 pub mod tests {
     use super::{All, Came, Options, Run, TcpServers, plan};
@@ -515,6 +530,8 @@ pub mod tests {
         assert_eq!(run.why(), None);
         assert!(!run.told("rates", false).unwrap());
     }
+            "--speed",
+            "2",
 
     /// The time of those to come is told: of more it is longer, and of none nothing.
     #[test]
@@ -525,6 +542,30 @@ pub mod tests {
         let (experiment, rules) = (&planned[1].header.experiment, &planned[1].header.rules);
         // Two cores, kernel and engine, a second and a half more around it, three rounds.
         assert_eq!(
+    /// Of a log that is replayed at its own rate there is one level more, of `trace` alone.
+    #[test]
+    fn a_log_is_replayed_at_speeds_that_are_told() {
+        let words = ["run", "trace", "--quick", "--speed", "300"];
+        let found = header(&words);
+        let told = found.asked.as_ref().unwrap();
+        assert_eq!(told.speeds, [300.0]);
+        let names = |header: &Header| {
+            let levels = header.experiment.axes[0].levels.iter();
+            levels.map(|level| level.name.clone()).collect::<Vec<_>>()
+        };
+        let before = names(&header(&["run", "trace", "--quick"]));
+        assert_eq!(names(&found).len(), before.len() + 1);
+        let level = "offered load=300 × the log's";
+        let alone = header(&[&words[..], &["--only", level]].concat());
+        assert_eq!(names(&alone), ["300 × the log's"]);
+        let other = header(&["run", "web", "--quick", "--speed", "300"]);
+        assert!(other.asked.unwrap().speeds.is_empty());
+        for wrong in ["0", "-1", "inf", "fast"] {
+            let words = ["run", "trace", &format!("--speed={wrong}")].map(String::from);
+            assert!(Words::try_parse_from(words).is_err(), "{wrong}");
+        }
+    }
+
             entry.takes(experiment, rules, rules.least_rounds).as_secs(),
             30
         );

@@ -47,6 +47,7 @@ pub use class_figures::{AGREEMENT, Agreement, SATURATION};
 pub use entry::{Entry, Extent, Setup};
 pub(crate) use prime::prime;
 
+pub use trace::at_speeds;
 use anyhow::{Result, bail};
 
 /// All of them.

@@ -5,7 +5,7 @@ use super::bed::Bed;
 use super::each::Each;
 use super::offered::{self, CONNECTIONS, LOAD, SERVERS};
 use super::{Entry, Extent, Setup};
-use crate::experiment::declaration::{Bound, Citation, Claim};
+use crate::experiment::declaration::{Bound, Citation, Claim, Level};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::load::Asked;
 use crate::nginx::Nginx;
@@ -17,6 +17,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "trace",
@@ -87,8 +88,50 @@ struct Trace {
     replay: Replay,
 }
 
-fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let text = match &setup.log {
+/// Adds to the loads of a trace each of `speeds` times the log's own rate: `log`, or ours without one. The names of these
+/// levels are the same whatever the log has.
+///
+/// # Errors
+/// The log cannot be read, has nothing that is replayed, or at one of these speeds not one request in a `window`.
+pub fn at_speeds(
+    experiment: &mut Experiment,
+    log: Option<&Path>,
+    speeds: &[f64],
+    window: Duration,
+) -> Result<()> {
+    if speeds.is_empty() {
+        return Ok(());
+    }
+    let own = replay(log)?.rate();
+    let axis = experiment.axes.iter_mut().find(|axis| axis.name == LOAD);
+    let levels = &mut axis.context("no loads")?.levels;
+    for speed in speeds {
+        let rate = speed * own;
+        if rate * window.as_secs_f64() < 1.0 {
+            bail!(
+                "at {speed} times its own rate the log has a request in {:.0} s: measure for longer (--seconds), or faster",
+                (1.0 / rate).ceil()
+            );
+        }
+        let name = format!("{speed} × the log's");
+        if levels.iter().all(|level| level.name != name) {
+            levels.push(Level {
+                name,
+                value: Some(rate),
+                without: Vec::new(),
+            });
+        }
+    }
+    levels.sort_by(|one, other| {
+        f64::total_cmp(&one.value.unwrap_or(0.0), &other.value.unwrap_or(0.0))
+    });
+    experiment.workload += &format!(" The log's own rate is {own:.4} requests a second.");
+    Ok(())
+}
+
+/// What is replayed of a log, or of ours.
+pub(super) fn replay(log: Option<&Path>) -> Result<Replay> {
+    let text = match log {
         Some(path) => read(path)?,
         None => OURS.to_owned(),
     };
@@ -98,6 +141,11 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
             "the log has no GET request that was answered with 200, 304 or 404, in Common or Combined Log Format"
         );
     }
+    Ok(replay)
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
+    let replay = replay(setup.log.as_deref())?;
     let write = |site: &Path| files::write(&replay.files, site, SEED);
     let fill = |site: &Path| write(site).map(|()| String::new());
     let beds = offered::all_beds(setup, fill, write)?;
@@ -171,7 +219,8 @@ fn status(request: &Request) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::OURS;
+    use super::{LOAD, OURS, at_speeds, declare};
+    use crate::catalogue::Extent;
     use crate::workload::access_log::Log;
     use crate::workload::replay::Replay;
 
@@ -189,3 +238,36 @@ mod tests {
         );
     }
 }
+    use std::time::Duration;
+
+    /// Beside the loads that there are, in their order, by names that do not depend on the log.
+    #[test]
+    fn a_log_is_replayed_at_its_own_rate_and_faster() {
+        let before = declare(Extent::Full);
+        let mut experiment = before.clone();
+        let window = Duration::from_secs(10);
+        at_speeds(&mut experiment, None, &[1_000.0, 1.0, 1.0], window).unwrap();
+        assert_eq!(experiment.mistakes(), [""; 0]);
+        let levels = &experiment.axis(LOAD).unwrap().levels;
+        assert_eq!(levels.len(), before.axis(LOAD).unwrap().levels.len() + 2);
+        let rate = |name: &str| {
+            let level = levels.iter().find(|level| level.name == name);
+            level.unwrap().value.unwrap()
+        };
+        // 407 lines from 09:00:03 to 09:10:13, of which seven are posted.
+        let own = rate("1 × the log's");
+        assert!((own - 400.0 / 611.0).abs() < 1e-9, "{own}");
+        assert!((rate("1000 × the log's") / own - 1_000.0).abs() < 1e-6);
+        assert!(levels.is_sorted_by_key(|level| level.value.map(|value| value as u64)));
+        let mut same = before.clone();
+        at_speeds(&mut same, None, &[], window).unwrap();
+        assert_eq!(same, before);
+    }
+
+    #[test]
+    fn a_speed_without_a_request_in_a_window_is_refused() {
+        let mut experiment = declare(Extent::Quick);
+        let slow = at_speeds(&mut experiment, None, &[0.5], Duration::from_secs(1));
+        let error = slow.unwrap_err().to_string();
+        assert!(error.contains("--seconds"), "{error}");
+    }

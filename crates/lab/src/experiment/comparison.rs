@@ -169,7 +169,11 @@ fn asked(both: [Option<&Asked>; 2]) -> Option<String> {
         let only: String = only
             .map(|(axis, level)| format!(", only {axis} {level}"))
             .collect();
-        format!("{quick}{only}")
+        let speeds = asked.speeds.iter();
+        let speeds: String = speeds
+            .map(|speed| format!(", the log at {speed} times its rate"))
+            .collect();
+        format!("{quick}{only}{speeds}")
     };
     (one != other).then(|| format!("asked for: {}, then {}", said(one), said(other)))
 }
@@ -210,8 +214,15 @@ mod tests {
         let [all, quick] = [false, true].map(|quick| Asked {
             quick,
             only: vec![("subject".into(), "kernel".into())],
+            speeds: Vec::new(),
         });
         assert_eq!(asked([Some(&all), Some(&all)]), None);
+        let fast = Asked {
+            speeds: vec![2.0],
+            ..all.clone()
+        };
+        let said = asked([Some(&all), Some(&fast)]).unwrap();
+        assert!(said.ends_with(", the log at 2 times its rate"), "{said}");
         let said = asked([Some(&all), Some(&quick)]).unwrap();
         assert_eq!(
             said,

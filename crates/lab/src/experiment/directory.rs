@@ -40,12 +40,15 @@ pub struct Header {
 }
 
 /// What was asked for of all that an experiment declares.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// Only what makes a first impression.
     pub quick: bool,
     /// Only these levels: names of an axis and of a level of it.
     pub only: Vec<(String, String)>,
+    /// A log also at so many times its own rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub speeds: Vec<f64>,
 }
 
 impl Header {

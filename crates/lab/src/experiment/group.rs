@@ -54,6 +54,9 @@ pub struct Told {
     pub seed: u64,
 }
 
+    /// It also at so many times its own rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub speeds: Vec<f64>,
 impl Group {
     /// The group that has this directory, if it is one of a group.
     ///

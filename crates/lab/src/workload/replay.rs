@@ -35,6 +35,8 @@ pub struct Replay {
     pub order: Vec<u16>,
     /// When, in parts of the log's length: from 0 to less than 1.
     pub at: Vec<f64>,
+    /// The log's length in seconds, of which it has whole ones.
+    pub seconds: u64,
     /// Lines that are not replayed: no GET, other statuses, and what is too large or too much.
     pub left_out: usize,
     /// Lines that are not replayed because they ask for something new, and there are as many different
@@ -99,8 +101,14 @@ impl Replay {
             replay.order.push(index);
             seconds.push(logged.at.as_secs());
         }
-        replay.at = spread(&seconds);
+        replay.seconds = seconds.last().map_or(0, |last| last + 1);
+        replay.at = spread(&seconds, replay.seconds);
         replay
+    }
+
+    /// Requests a second that the log has itself, on average over its length; 0, if it has none.
+    pub fn rate(&self) -> f64 {
+        self.order.len() as f64 / self.seconds.max(1) as f64
     }
 
     /// Numbers of requests, and when they are due, at so many a second on average, for so long: from the
@@ -127,8 +135,8 @@ impl Replay {
 }
 
 /// Ascending seconds, as parts of the whole.
-fn spread(seconds: &[u64]) -> Vec<f64> {
-    let whole = seconds.last().map_or(1, |last| last + 1) as f64;
+fn spread(seconds: &[u64], whole: u64) -> Vec<f64> {
+    let whole = whole as f64;
     let mut at = Vec::new();
     for same in seconds.chunk_by(|one, other| one == other) {
         for (number, second) in same.iter().enumerate() {
@@ -206,5 +214,18 @@ mod tests {
                 .is_empty()
         );
         assert!(replay.due(0.0, Duration::from_secs(1), 0).0.is_empty());
+    }
+
+    /// At its own rate a log takes as long as it did, and at twice that half of it.
+    #[test]
+    fn a_log_has_a_rate_of_its_own() {
+        let replay = Replay::of(&Log::read(TEXT, 1.0));
+        assert_eq!((replay.seconds, replay.rate()), (4, 1.5));
+        let last = |speed: f64| {
+            let (_, due) = replay.due(speed * replay.rate(), Duration::from_secs(4), 0);
+            due[5].as_millis()
+        };
+        assert_eq!((last(1.0), last(2.0)), (3_000, 1_500));
+        assert_eq!(Replay::default().rate(), 0.0);
     }
 }
