@@ -96,6 +96,7 @@ pub const ALL: &[Entry] = &[
     syn_answers::ENTRY,
     stateless::ENTRY,
     flood::ENTRY,
+    stateless::BY_SIZE,
     goodput::LOSSES,
     goodput::ROUND_TRIPS,
     goodput::BANDWIDTHS,
@@ -130,6 +131,7 @@ pub fn is_with_library(entry: &Entry) -> bool {
         syn_answers::ENTRY,
         stateless::ENTRY,
     ];
+        stateless::BY_SIZE,
     without.iter().all(|other| other.name != entry.name)
 }
 

@@ -32,6 +32,8 @@ use std::time::Duration;
 const CORES: (usize, usize) = (0, 1);
 /// How long the responder may take to answer.
 const STARTING: Duration = Duration::from_secs(10);
+/// Bytes of body of a response, where nobody says otherwise.
+pub(crate) const SIZE: u32 = 64;
 /// The share of the bare rate that is to be reached.
 pub(crate) const GOAL: f64 = 0.8;
 
@@ -183,7 +185,7 @@ fn measure(world: &World, plan: &Plan, case: &Case, series: &mut Series) -> Resu
         Some(length) if series.bare.len() % 2 == 1 => Some(bare_rate(world, plan, length)?),
         _ => None,
     };
-    let (said, _) = both_ends(world, plan, case)?;
+    let (said, _) = both_ends(world, plan, case, SIZE)?;
     let number = |name: &str| said[name].as_f64().unwrap_or(0.0);
     let counted = Counted::of(&said);
     let bare = match bare_first {
@@ -223,9 +225,9 @@ pub(crate) struct Ends {
     pub spent: Spent,
 }
 
-/// Measures responder and client once.
-pub(crate) fn ends(world: &World, plan: &Plan, case: &Case) -> Result<Ends> {
-    let (said, spent) = both_ends(world, plan, case)?;
+/// Measures responder and client once, with bodies of `size` bytes.
+pub(crate) fn ends(world: &World, plan: &Plan, case: &Case, size: u32) -> Result<Ends> {
+    let (said, spent) = both_ends(world, plan, case, size)?;
     let number = |name: &str| said[name].as_f64().unwrap_or(0.0);
     Ok(Ends {
         requests: number("requests_per_second"),
@@ -236,12 +238,12 @@ pub(crate) fn ends(world: &World, plan: &Plan, case: &Case) -> Result<Ends> {
     })
 }
 
-fn both_ends(world: &World, plan: &Plan, case: &Case) -> Result<(Value, Spent)> {
+fn both_ends(world: &World, plan: &Plan, case: &Case, size: u32) -> Result<(Value, Spent)> {
     let responder = start_responder(world, plan)?;
     let client = world
         .program(Side::Client, &plan.binary)
         .on_core(CORES.1)
-        .args(["load", &format!("http://{}/?s=64", Side::Server.ipv4())])
+        .args(["load", &format!("http://{}/?s={size}", Side::Server.ipv4())])
         .args(["-c", &plan.connections.to_string(), "--json"])
         .args(["-d", &format!("{}ms", plan.window.as_millis())])
         .args(case.arguments);
