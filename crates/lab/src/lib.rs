@@ -11,6 +11,7 @@ pub mod catalogue;
 pub mod clock;
 pub mod connections;
 pub mod cores;
+pub mod cycles;
 pub mod experiment;
 pub mod faults;
 pub mod flood;

@@ -8,6 +8,7 @@ use super::Setup;
 use super::each::Each;
 use crate::apache;
 use crate::cores;
+use crate::cycles;
 use crate::load::Closed;
 use crate::nginx::{Lines, Nginx, PORT};
 use crate::outboard::Outboard;
@@ -80,6 +81,8 @@ impl Bed {
         let engine = if stack == STACKS[1] {
             let outboard = Outboard::new(&setup.binary, &world);
             let process = outboard.start_engine_told(&world, Some(core), options)?;
+            // It is counted once, before anything is measured.
+            let _ = cycles::of(core);
             Some((outboard, process))
         } else {
             None
@@ -210,7 +213,9 @@ impl Bed {
         };
         let (done, mut spent) = watched.during(work)?;
         if let Some(engine) = &mut spent.engine {
-            engine.clock = cores::rate(self.engine_core);
+            let clock = cycles::of(self.engine_core);
+            engine.clock = clock.map(|clock| clock.rate);
+            engine.of_tsc = clock.is_some_and(|clock| clock.of_tsc);
         }
         let cost = Cost {
             client: spent.own,

@@ -63,43 +63,59 @@ fn by_process(all: &[(String, Used)]) -> Vec<Part> {
     ]
 }
 
-/// What stands above the engine's own account.
-const ENGINE: [&str; 8] = [
-    "",
-    "busy, %",
-    "looking, %",
-    "asleep, %",
-    "useful, %",
-    "busy, million cycles a second",
-    "frames a batch",
-    "empty turns, %",
-];
+/// What stands above the engine's own account, by what its cycles are.
+const fn head(cycles: &str) -> [&str; 8] {
+    [
+        "",
+        "busy, %",
+        "looking, %",
+        "asleep, %",
+        "useful, %",
+        cycles,
+        "frames a batch",
+        "empty turns, %",
+    ]
+}
+
+/// What the cycles of these engines are: what stands above them, and what is said of them.
+fn cycles(engines: &[(&String, &Engine)]) -> [&'static str; 2] {
+    let mut known = engines.iter().filter(|(_, engine)| engine.clock.is_some());
+    match known.all(|(_, engine)| engine.of_tsc) {
+        true => [
+            "busy, million TSC cycles a second",
+            "Cycles are that time by the time stamp counter, at the rate at which perf has counted it once: the same on all \
+             cores, whatever their frequency.",
+        ],
+        false => [
+            "busy, million cycles a second",
+            "Cycles are that time at the clock of /proc/cpuinfo, as the kernel tells it of the engine's core when the \
+             measurement is over: on a virtual machine that of the time stamp counter, elsewhere the frequency of that \
+             moment. (A time stamp counter that is invariant was not there, or no perf that could count it.)",
+        ],
+    }
+}
 
 fn by_engine(all: &[(String, Used)]) -> Vec<Part> {
     let known = all
         .iter()
         .filter_map(|(place, used)| Some((place, used.engine.as_ref()?)));
-    let rows: Vec<Vec<String>> = known
-        .filter(|(_, engine)| engine.all() > 0.0)
-        .map(|(place, engine)| row(place, engine))
-        .collect();
-    if rows.is_empty() {
+    let known: Vec<(&String, &Engine)> = known.filter(|(_, it)| it.all() > 0.0).collect();
+    if known.is_empty() {
         return Vec::new();
     }
+    let rows = known.iter().map(|(place, engine)| row(place, engine));
+    let [above, words] = cycles(&known);
     vec![
         Part::Heading("The engine's own account".into()),
-        Part::Text(
+        Part::Text(format!(
             "Of the time of its workers, of all rounds together, with the wait for last answers: busy in turns that \
              found something, looking for work, and asleep. That is by the clock: where another has its core \
              meanwhile, it is in it, and not in its run time above. Useful is what was busy of the time that it was \
-             awake. Cycles are that time at the rate of its core, as the kernel tells it when the measurement is over: on a \
-             virtual machine that of the time stamp counter, elsewhere the frequency of that moment. Where a measurement \
-             has several parts, as much as it can and then a rate, all of them are in it."
-                .into(),
-        ),
+             awake. {words} Where a measurement has several parts, as much as it can and then a rate, all of them are in it."
+        )),
         Part::Table {
-            head: ENGINE.map(String::from).to_vec(),
-            rows,
+            head: head(above).map(String::from).to_vec(),
+            rows: rows.collect(),
         },
     ]
 }

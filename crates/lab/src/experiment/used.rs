@@ -74,6 +74,8 @@ impl Used {
             all.extend(figures.map(|(what, unit, figure)| (what.to_owned(), unit, figure)));
             let clock = engine.clock;
             all.extend(clock.map(|clock| ("engine clock".to_owned(), "1/s", clock)));
+            let tsc = clock.filter(|_| engine.of_tsc);
+            all.extend(tsc.map(|clock| ("time stamp counter".to_owned(), "1/s", clock)));
         }
         all
     }
@@ -94,6 +96,7 @@ mod tests {
             engine: engine.map(|busy| Engine {
                 busy,
                 clock: Some(1e9),
+                of_tsc: true,
                 ..Engine::default()
             }),
         };
@@ -103,6 +106,13 @@ mod tests {
         assert_eq!((both.passed, both.processes["server"]), (6.0, 1.5));
         let engine = both.engine.unwrap();
         assert_eq!((engine.busy, engine.clock), (0.75, Some(1e9)));
+        assert!(engine.of_tsc);
+        both.add(&Used {
+            engine: Some(Engine::default()),
+            ..Used::default()
+        });
+        let engine = both.engine.unwrap();
+        assert!(engine.of_tsc, "{engine:?}");
     }
 
     #[test]

@@ -94,9 +94,12 @@ pub struct Engine {
     pub frames: f64,
     /// Connections that came to it.
     pub accepted: f64,
-    /// Cycles a second of its core, if they are known: its seconds are by the clock that counts them.
+    /// Cycles a second, if they are known: its seconds are by the clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<f64>,
+    /// Whether these are of the time stamp counter, and not of its core as /proc/cpuinfo has that.
+    #[serde(default)]
+    pub of_tsc: bool,
 }
 
 impl Engine {
@@ -130,7 +133,9 @@ impl Engine {
         self.batches += more.batches;
         self.frames += more.frames;
         self.accepted += more.accepted;
-        self.clock = more.clock.or(self.clock);
+        if more.clock.is_some() {
+            (self.clock, self.of_tsc) = (more.clock, more.of_tsc);
+        }
     }
 }
 
@@ -242,6 +247,7 @@ fn engine(now: &[Counter], then: &[Counter]) -> Engine {
         frames: since("rx_frames", None),
         accepted: since("tcp_passive_opens", None),
         clock: None,
+        of_tsc: false,
     }
 }
 

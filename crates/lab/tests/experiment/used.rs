@@ -5,7 +5,7 @@ use crate::fake::{Fake, Fixed, header, rules, scratch};
 use lab::experiment::bench::{Client, Sample};
 use lab::experiment::surroundings::Conditions;
 use lab::experiment::used::Used;
-use lab::experiment::{Directory, comparison, report};
+use lab::experiment::{At, Directory, comparison, report};
 use lab::sampler::account::Engine;
 use lab::sampler::cores::Times;
 use std::collections::BTreeMap;
@@ -18,29 +18,32 @@ fn text(directory: &Path, file: &str) -> String {
 /// On the engine: with each round a server that uses a tenth of a second more, and an engine that is busy for as much
 /// more, of two seconds.
 fn accounted() -> Fake {
-    Fake::new(|at, round| {
-        let sample = Sample::default().with("rate", 100.0);
-        if at.subject == "kernel" {
-            return Ok(sample);
-        }
-        let more = f64::from(round) / 10.0;
-        let used = Used {
-            passed: 2.0,
-            processes: BTreeMap::from([("client".into(), 0.5), ("server".into(), more)]),
-            engine: Some(Engine {
-                busy: more,
-                looking: more / 3.0,
-                asleep: 2.0 - more * 4.0 / 3.0,
-                turns: 100.0,
-                empty_turns: 5.0 * f64::from(round),
-                batches: 10.0,
-                frames: 20.0 + f64::from(round),
-                accepted: 1.0,
-                clock: Some(2e9),
-            }),
-        };
-        Ok(sample.using(&used))
-    })
+    Fake::new(|at, round| Ok(account(at, round, false)))
+}
+
+fn account(at: &At<'_>, round: u32, of_tsc: bool) -> Sample {
+    let sample = Sample::default().with("rate", 100.0);
+    if at.subject == "kernel" {
+        return sample;
+    }
+    let more = f64::from(round) / 10.0;
+    let used = Used {
+        passed: 2.0,
+        processes: BTreeMap::from([("client".into(), 0.5), ("server".into(), more)]),
+        engine: Some(Engine {
+            busy: more,
+            looking: more / 3.0,
+            asleep: 2.0 - more * 4.0 / 3.0,
+            turns: 100.0,
+            empty_turns: 5.0 * f64::from(round),
+            batches: 10.0,
+            frames: 20.0 + f64::from(round),
+            accepted: 1.0,
+            clock: Some(2e9),
+            of_tsc,
+        }),
+    };
+    sample.using(&used)
 }
 
 #[test]
@@ -76,6 +79,7 @@ fn what_programs_and_the_engine_used_is_in_the_report_as_the_rounds_have_it() {
     let head = "|  | busy, % | looking, % | asleep, % | useful, % | busy, million cycles a second | frames a batch | \
                 empty turns, % |";
     assert!(engine.contains(head), "{report}");
+    assert!(engine.contains("at the clock of /proc/cpuinfo"), "{report}");
     let row = "| 4 B, engine | 15.0 | 5.0 | 80.0 | 75.0 | 300 | 2.30 | 15.0 |";
     assert!(engine.contains(row), "{report}");
     assert!(!engine.contains("B, kernel |"), "there is none: {report}");
@@ -117,6 +121,27 @@ fn what_programs_and_the_engine_used_is_in_the_report_as_the_rounds_have_it() {
     let samples = json["records"].as_array().unwrap().iter();
     let engines = samples.map(|record| &record["sample"]["used"]["engine"]["busy"]);
     assert_eq!(engines.filter(|busy| busy.is_number()).count(), 3 * 5);
+}
+
+/// Cycles are said to be those that they are.
+#[test]
+fn cycles_of_the_time_stamp_counter_are_called_so() {
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let mut bench = Fake::new(|at, round| Ok(account(at, round, true)));
+    crate::run(&mut directory, &mut bench, &mut Fixed::default());
+    report::write(&directory).unwrap();
+    let report = text(scratch.path(), "report.md");
+    assert!(
+        report.contains("| busy, million TSC cycles a second |"),
+        "{report}"
+    );
+    assert!(!report.contains("/proc/cpuinfo"), "{report}");
+    let lines = text(scratch.path(), "accounts.csv");
+    assert!(
+        lines.contains(",time stamp counter,1/s,2000000000\n"),
+        "{lines}"
+    );
 }
 
 /// What the report says of the client, if this is known of the kernel's and of the engine's.

@@ -5,7 +5,7 @@ use super::super::{Entry, Extent, Setup};
 use super::beds::{awake, core_of, cores_here};
 use super::{ASYNCHRONOUS, REGISTERED, SENDS, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
 use super::{Beds, PLACE, PLACES, cited, number, peer, read, subject, subjects};
-use crate::cores;
+use crate::cycles as clock;
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::sampler::thread_time;
@@ -154,9 +154,9 @@ fn declare(extent: Extent) -> Experiment {
             asynchronous sends are measured there, and nothing else. \
             Beside the cost at the host stands the engine's: the time of its turns that found something to do, by its \
             own account, over all sends; the answers are in it, and whoever took the core from it meanwhile. Its \
-            looking for work stands apart, since that is spent whether anybody sends or not. Cycles are both times at \
-            the rate of the core, as the kernel tells it (/proc/cpuinfo): on a virtual machine that of its time stamp \
-            counter."),
+            looking for work stands apart, since that is spent whether anybody sends or not. Cycles are both times by \
+            the time stamp counter, where it is invariant and perf can count it; otherwise at the clock of the core, as \
+            the kernel tells it (/proc/cpuinfo)."),
         roles: roles(cores_here()),
         axes: vec![
             Axis::of_numbers(SIZE, "B", sizes),
@@ -254,8 +254,8 @@ impl Bench for SendCost {
             .sample(at.window)
             .with(COST, call)
             .with(SENDER, number(&found, "cpu_ns")?);
-        if let Some(rate) = cores::rate(SERVER_CORE) {
-            sample = sample.with(HOST_CYCLES, cycles(call, rate));
+        if let Some(clock) = clock::of(SERVER_CORE) {
+            sample = sample.with(HOST_CYCLES, cycles(call, clock.rate));
         }
         if way != SOCKETS {
             for (part, name) in PARTS {
@@ -270,8 +270,8 @@ impl Bench for SendCost {
             sample = sample
                 .with(ENGINE, each)
                 .with(LOOKING, 1e9 * engine.looking / sends);
-            if let Some(rate) = core_of(at.word(PLACE)?).and_then(cores::rate) {
-                sample = sample.with(ENGINE_CYCLES, cycles(each, rate));
+            if let Some(clock) = core_of(at.word(PLACE)?).and_then(clock::of) {
+                sample = sample.with(ENGINE_CYCLES, cycles(each, clock.rate));
             }
         }
         Ok(sample)
