@@ -82,8 +82,9 @@ pub fn built_beside<'a>(test: &str, binary: &'a str) -> Option<&'a std::path::Pa
     Some(built)
 }
 
-/// Says that a test is skipped, past the test harness, which swallows what tests print with macros.
-fn skip(test: &str, needed: &str) -> bool {
+/// Says that a test is skipped for want of something, past the test harness, which swallows what tests print with macros;
+/// `true`.
+pub fn skip(test: &str, needed: &str) -> bool {
     use std::io::Write;
     let line = format!("SKIPPED (needs {needed}): {test}\n");
     // Whether anyone reads it is not the test's business.
