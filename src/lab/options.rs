@@ -29,7 +29,7 @@ pub struct Options {
     /// Repeat until intervals reach no further from their medians, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub precision: f64,
-    /// The access log that `trace` replays, in Common or Combined Log Format [default: a small one]
+    /// The access log that `trace` and `web-loads` replay, in Common or Combined Log Format [default: a small one]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Replay the log also at N times its own rate, beside the loads that `trace` has; may be given several times

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The experiments that replay an access log, and the one that can have it at its own rate.
-const REPLAYS: [&str; 1] = [TRACE];
+const REPLAYS: [&str; 2] = [TRACE, "web-loads"];
 const TRACE: &str = "trace";
 
 /// Run experiments, keep every measurement, and write a report with plots

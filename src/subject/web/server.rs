@@ -280,9 +280,11 @@ fn answer(
         return Some((Said::Computed(computed), then));
     }
     let found = site.find(&request.target, then)?;
-    let answer = match is_head {
-        true => found.without_body(),
-        false => found,
+    // It knows of no versions, so of this condition alone whether it holds.
+    let answer = match (request.if_none_match.as_deref(), is_head) {
+        (Some("*"), _) => site.unchanged(then),
+        (_, true) => found.without_body(),
+        (_, false) => found,
     };
     Some((Said::File(answer), then))
 }

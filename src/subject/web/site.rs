@@ -64,12 +64,19 @@ pub enum Then {
     Close,
 }
 
+impl Then {
+    /// What the field Connection says.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Stay => "keep-alive",
+            Self::Close => "close",
+        }
+    }
+}
+
 /// The head of an answer with so many bytes behind it.
 pub fn head(len: usize, then: Then) -> String {
-    let then = match then {
-        Then::Stay => "keep-alive",
-        Then::Close => "close",
-    };
+    let then = then.word();
     format!(
         "HTTP/1.1 200 OK\r\nServer: outboard-subject\r\nContent-Type: application/octet-stream\r\n\
          Content-Length: {len}\r\nConnection: {then}\r\n\r\n"
@@ -87,6 +94,8 @@ pub struct Site {
     kept: Kept,
     /// By their paths, with the heads for connections that stay and that are closed.
     files: HashMap<Vec<u8>, [Answer; 2]>,
+    /// What says that a client has the file, for connections that stay and that are closed.
+    unchanged: [Answer; 2],
     /// By their status.
     errors: HashMap<u16, Answer>,
 }
@@ -136,6 +145,15 @@ impl Site {
             });
             answers.insert([b"/", &name[..]].concat(), both);
         }
+        let unchanged = [Then::Stay, Then::Close].map(|then| {
+            let then = then.word();
+            let head = format!(
+                "HTTP/1.1 304 {}\r\nServer: outboard-subject\r\nConnection: {then}\r\n\r\n",
+                reason(304)
+            );
+            let (head, body) = (put(head.as_bytes()), Part::default());
+            Answer { head, body }
+        });
         let errors = REFUSED.map(|status| {
             let reason = reason(status);
             let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
@@ -149,6 +167,7 @@ impl Site {
         Ok(Self {
             kept: keep(bytes)?,
             files: answers,
+            unchanged,
             errors: errors.into_iter().collect(),
         })
     }
@@ -158,6 +177,11 @@ impl Site {
         let end = target.iter().position(|byte| *byte == b'?');
         let path = &target[..end.unwrap_or(target.len())];
         Some(self.files.get(path)?[then as usize])
+    }
+
+    /// What answers a request for a file that the client has.
+    pub fn unchanged(&self, then: Then) -> Answer {
+        self.unchanged[then as usize]
     }
 
     /// What answers a request that is refused: the connection is closed behind it.
@@ -265,5 +289,23 @@ mod tests {
         assert!(refusal.contains("Allow: GET, HEAD\r\n"), "{refusal}");
         assert!(refusal.ends_with("Connection: close\r\n\r\n"), "{refusal}");
         assert!(site.refusal(299).is_none());
+    }
+
+    #[test]
+    fn what_a_client_has_is_not_sent_again() {
+        let site = site();
+        for (then, word) in [(Then::Stay, "keep-alive"), (Then::Close, "close")] {
+            let answer = bytes(&site, site.unchanged(then).next(0, 9));
+            assert!(
+                answer.starts_with("HTTP/1.1 304 Not Modified\r\n"),
+                "{answer}"
+            );
+            assert!(
+                answer.ends_with(&format!("Connection: {word}\r\n\r\n")),
+                "{answer}"
+            );
+            // The connection goes on behind it.
+            assert!(!answer.contains("Content-Length"), "{answer}");
+        }
     }
 }

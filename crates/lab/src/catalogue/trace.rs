@@ -165,48 +165,63 @@ fn read(path: &Path) -> Result<String> {
 impl Bench for Trace {
     fn measure(&mut self, at: &At<'_>) -> Result<Sample> {
         let rate = at.number(LOAD)?;
-        let mut random = ChaCha8Rng::seed_from_u64(at.seed);
-        let first = random.random_range(0..self.replay.order.len());
-        let (order, due) = self.replay.due(rate, at.window, first);
-        let requests = self.replay.requests.iter();
-        let asked = Asked {
-            texts: requests.clone().map(text).collect(),
-            wanted: requests.map(status).collect(),
-            order,
-            limit: None,
-            due,
+        let host = Nginx::address();
+        let get = |name: &str, condition: &str| {
+            format!("GET /{name} HTTP/1.0\r\nHost: {host}\r\n{condition}\r\n")
         };
+        let asked = asked(&self.replay, rate, at, get);
         let bed = self.beds.get(at.subject)?;
         let mut sample = offered::measure(bed, &asked, rate, at.window)?;
-        if self.replay.left_out > 0 {
-            sample.notes.push(format!(
-                "{} lines of the log are not replayed: no GET, another status, or too large",
-                self.replay.left_out
-            ));
-        }
-        if self.replay.too_many > 0 {
-            sample.notes.push(format!(
-                "{} lines of the log are not replayed because they ask for something new: {} different \
-                 requests are told apart",
-                self.replay.too_many,
-                self.replay.requests.len()
-            ));
-        }
+        sample.notes.extend(left_out(&self.replay));
         Ok(sample)
     }
 }
 
-fn text(request: &Request) -> Vec<u8> {
-    match request {
-        Request::Object(number) => offered::get(&format!("/{number}")),
-        Request::Missing => offered::get("/missing"),
-        Request::Unchanged(number) => {
-            // Whatever the client has of it is what the server has (RFC 9110, 13.1.2).
-            let host = Nginx::address();
-            format!("GET /{number} HTTP/1.0\r\nHost: {host}\r\nIf-None-Match: *\r\n\r\n")
-                .into_bytes()
-        }
+/// What is asked for, from a place of the log on that is drawn, at so many requests a second on average. `get` makes a
+/// request for what is called so, with a line for its condition, if it has one.
+pub(super) fn asked(
+    replay: &Replay,
+    rate: f64,
+    at: &At<'_>,
+    get: impl Fn(&str, &str) -> String,
+) -> Asked {
+    let mut random = ChaCha8Rng::seed_from_u64(at.seed);
+    let first = random.random_range(0..replay.order.len());
+    let (order, due) = replay.due(rate, at.window, first);
+    let text = |request: &Request| match request {
+        Request::Object(number) => get(&number.to_string(), ""),
+        Request::Missing => get("missing", ""),
+        // Whatever the client has of it is what the server has (RFC 9110, 13.1.2).
+        Request::Unchanged(number) => get(&number.to_string(), "If-None-Match: *\r\n"),
+    };
+    let requests = replay.requests.iter();
+    Asked {
+        texts: requests.clone().map(|it| text(it).into_bytes()).collect(),
+        wanted: requests.map(status).collect(),
+        order,
+        limit: None,
+        due,
     }
+}
+
+/// What is to be said of a log that is not replayed whole.
+pub(super) fn left_out(replay: &Replay) -> Vec<String> {
+    let mut notes = Vec::new();
+    if replay.left_out > 0 {
+        notes.push(format!(
+            "{} lines of the log are not replayed: no GET, another status, or too large",
+            replay.left_out
+        ));
+    }
+    if replay.too_many > 0 {
+        notes.push(format!(
+            "{} lines of the log are not replayed because they ask for something new: {} different \
+             requests are told apart",
+            replay.too_many,
+            replay.requests.len()
+        ));
+    }
+    notes
 }
 
 fn status(request: &Request) -> u16 {
@@ -223,21 +238,6 @@ mod tests {
     use crate::catalogue::Extent;
     use crate::workload::access_log::Log;
     use crate::workload::replay::Replay;
-
-    #[test]
-    fn our_own_log_is_replayed_but_for_what_is_posted() {
-        let replay = Replay::of(&Log::read(OURS, 1.0));
-        let posted = OURS.lines().filter(|line| line.contains("\"POST ")).count();
-        assert_eq!(replay.left_out, posted);
-        assert_eq!(replay.order.len() + posted, OURS.lines().count());
-        let statuses: Vec<u16> = replay.requests.iter().map(super::status).collect();
-        assert!(
-            [200, 304, 404]
-                .iter()
-                .all(|status| statuses.contains(status))
-        );
-    }
-}
     use std::time::Duration;
 
     /// Beside the loads that there are, in their order, by names that do not depend on the log.
@@ -271,3 +271,18 @@ mod tests {
         let error = slow.unwrap_err().to_string();
         assert!(error.contains("--seconds"), "{error}");
     }
+
+    #[test]
+    fn our_own_log_is_replayed_but_for_what_is_posted() {
+        let replay = Replay::of(&Log::read(OURS, 1.0));
+        let posted = OURS.lines().filter(|line| line.contains("\"POST ")).count();
+        assert_eq!(replay.left_out, posted);
+        assert_eq!(replay.order.len() + posted, OURS.lines().count());
+        let statuses: Vec<u16> = replay.requests.iter().map(super::status).collect();
+        assert!(
+            [200, 304, 404]
+                .iter()
+                .all(|status| statuses.contains(status))
+        );
+    }
+}

@@ -1,16 +1,17 @@
-//! 001, figures 6.9 to 6.17: a web server in each variant by what is offered to it, for each of the source's workloads
-//! but its trace. `static`, `dynamic` and `bursts` have nginx and `serve` so.
+//! 001, figures 6.9 to 6.18: a web server in each variant by what is offered to it, for each of the source's workloads.
+//! `static`, `dynamic` and `bursts` have nginx and `serve` so.
 
 use super::super::bed::ROLES;
 use super::super::bursts::{BURST, BURSTS, EACH};
 use super::super::dynamic::SHARE;
 use super::super::offered::{self, CONNECTIONS, GRACE, LOAD};
 use super::super::prime::prime;
-use super::super::{Entry, Extent, Setup};
+use super::super::static_files::in_pieces;
+use super::super::{Entry, Extent, Setup, trace};
 use super::web_sends::{PIECES, SIZE, piece, places};
 use super::web_server::{
-    ALL, Beds, EAGER, INTERPOSED, KERNEL, NGINX, PULL, PUSH, Running, SETUP, SUBJECTS, VARIANTS,
-    drawn, words,
+    ALL, Beds, EAGER, INTERPOSED, KERNEL, LOG, NGINX, PULL, PUSH, Running, SETUP, SUBJECTS,
+    VARIANTS, drawn, words,
 };
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
 use crate::experiment::declaration::{Axis, Bound, Claim, Picture};
@@ -18,16 +19,18 @@ use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::load::sessions::Sessions;
 use crate::load::{Asked, Closed, Outcome};
 use crate::nginx::Nginx;
+use crate::workload::replay::Replay;
 use crate::world::World;
 use anyhow::{Context, Result};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::path::Path;
 use std::time::Duration;
 
 pub const ENTRY: Entry = Entry {
     name: "web-loads",
     source: "001",
-    about: "a web server in each variant by load, for files, the same file, 80:20 computed, and bursts: throughput, CPU",
+    about: "a web server in each variant by load: files, the same file, 80:20 computed, bursts, a log: throughput, CPU",
     needs: &["nginx", "taskset"],
     seconds: (1, 1),
     windows: 1,
@@ -57,6 +60,8 @@ enum Asks {
     Mixed,
     /// For files, six on a connection.
     Bursts,
+    /// For what an access log has, at its rhythm.
+    Log,
 }
 
 const FOUR: &str = "sends of 4 KB";
@@ -64,9 +69,12 @@ const SIXTEEN: &str = "sends of 16 KB";
 const SAME: &str = "the same file";
 const MIXED: &str = "80:20, computed";
 const IN_BURSTS: &str = "in bursts of three";
+const LOGGED: &str = "an access log";
+/// Where nginx has what that asks for, and so many KB it reads at once.
+const LOGGED_AT: (&str, u32) = ("/log-16K", 16);
 
 /// In sends as the source has them: of 4 KB until its figure 6.13, of 16 KB from then on.
-const WORKLOADS: [Workload; 5] = [
+const WORKLOADS: [Workload; 6] = [
     Workload {
         name: FOUR,
         sends: PIECES[0].0,
@@ -97,6 +105,12 @@ const WORKLOADS: [Workload; 5] = [
         asks: Asks::Bursts,
         figures: ["6.16", "6.17"],
     },
+    Workload {
+        name: LOGGED,
+        sends: PIECES[1].0,
+        asks: Asks::Log,
+        figures: ["6.18", "6.18"],
+    },
 ];
 
 /// Requests a second. Of those that come in bursts a server bears more.
@@ -108,7 +122,7 @@ const DRAWN: usize = 4;
 fn declare(extent: Extent) -> Experiment {
     let quick = extent == Extent::Quick;
     let workloads: Vec<&str> = match quick {
-        true => vec![SIXTEEN, MIXED, IN_BURSTS],
+        true => vec![SIXTEEN, MIXED, IN_BURSTS, LOGGED],
         false => WORKLOADS.iter().map(|workload| workload.name).collect(),
     };
     let mut loads = vec![offered::full()];
@@ -126,7 +140,10 @@ fn declare(extent: Extent) -> Experiment {
     let subjects: Vec<String> = subjects.map(String::from).collect();
     let mut pictures: Vec<Picture> = Vec::new();
     for workload in WORKLOADS.iter().filter(|it| workloads.contains(&it.name)) {
-        let what = format!("Files of 16 KB, {}", workload.name);
+        let what = match workload.asks {
+            Asks::Log => "What an access log asks for".into(),
+            _ => format!("Files of 16 KB, {}", workload.name),
+        };
         let at = [(WORKLOAD, workload.name)];
         for (title, names) in drawn(&subjects) {
             let of = offered::pictures(&format!("{what}{title}"), workload.figures, &at);
@@ -140,16 +157,17 @@ fn declare(extent: Extent) -> Experiment {
             in which it sends? In 001 all variants did the same until the server was full; then sends that waited for \
             the engine had 7 % (4 KB) and 22 % (16 KB) more answered, and sends that nobody waited for 17 % and (with \
             set-up) 30 %; 11 % and 18 % where the server computes a fifth of the answers, 17 % and 27 % where requests \
-            come in bursts, and nothing for the same file again and again."
+            come in bursts, 19 % and 26 % of a trace, and nothing for the same file again and again."
             .into(),
         workload: format!(
             "GET by HTTP/1.1 of {}, due at a fixed rate, at most {CONNECTIONS} connections at once: \
              a connection for each request, for all files in turn, in sends of 4 KB and of 16 KB; the same file again and \
              again, in sends of 4 KB; any of the files or, one time in five, as many bytes that the server computes by a \
-             random number for each, in sends of 4 KB; and {EACH} requests on each connection in {BURSTS} bursts of \
-             {BURST}, in sends of 16 KB, where the load is in requests, too. A head leaves with the first send. nginx reads \
-             and writes in pieces of 4 KB or 16 KB (sendfile off). It computes nothing here (`dynamic` has it so). As in \
-             the source set-up with accept is left out where connections stay. {VARIANTS}",
+             random number for each, in sends of 4 KB; {EACH} requests on each connection in {BURSTS} bursts of \
+             {BURST}, in sends of 16 KB, where the load is in requests, too; and what an access log (`--log FILE`, or \
+             ours) asks for, at its rhythm, as much faster as the load says, in sends of 16 KB. A head leaves with the \
+             first send. nginx reads and writes in pieces of 4 KB or 16 KB (sendfile off). It computes nothing here \
+             (`dynamic` has it so). As in the source set-up with accept is left out where connections stay. {VARIANTS}",
             words(SIZE)
         ),
         roles: ROLES.into(),
@@ -236,6 +254,20 @@ fn claims(most: &str, workloads: &[&str], subjects: &[String]) -> Vec<Claim> {
             "6.16",
             1.27,
         ),
+        (
+            LOGGED,
+            waits,
+            "Of a trace, by sends that wait, a full server answers 19 % more",
+            "6.18",
+            1.19,
+        ),
+        (
+            LOGGED,
+            REGISTERED.0,
+            "Of a trace, by sends that nobody waits for, it answers 26 % more",
+            "6.18",
+            1.26,
+        ),
     ];
     let gains = all
         .into_iter()
@@ -259,11 +291,19 @@ fn claims(most: &str, workloads: &[&str], subjects: &[String]) -> Vec<Claim> {
     all.filter(is_there).map(claim).collect()
 }
 
-struct Loads(Beds);
+struct Loads {
+    beds: Beds,
+    replay: Replay,
+}
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
-    let beds = Beds::new(setup, &[SIZE], World::new, places)?;
-    Ok(Box::new(Loads(beds)))
+    let replay = trace::replay(setup.log.as_deref())?;
+    let further = |site: &Path| {
+        let (path, size) = LOGGED_AT;
+        places(site) + &in_pieces(path, &site.join(LOG), size)
+    };
+    let beds = Beds::new(setup, &[SIZE], &replay.files, World::new, further)?;
+    Ok(Box::new(Loads { beds, replay }))
 }
 
 impl Bench for Loads {
@@ -277,15 +317,35 @@ impl Bench for Loads {
         if workload.asks == Asks::Mixed {
             further.extend(["--computed", &size]);
         }
-        let server = self.0.start(at.subject, &size, place, &further)?;
+        let (files, place) = match workload.asks {
+            Asks::Log => (LOG, LOGGED_AT.0),
+            _ => (size.as_str(), place),
+        };
+        let server = self.beds.start(at.subject, files, place, &further)?;
         let rate = at.number(LOAD)?;
-        let asking = Asking::new(&server.paths(SIZE), workload.asks, rate, at);
+        let asking = match workload.asks {
+            Asks::Log => Asking::Each(logged(&self.replay, &server, rate, at)),
+            asks => Asking::new(&server.paths(SIZE), asks, rate, at),
+        };
         let (outcome, cost) = server.account_closing(|closed| {
             let run = || asking.run(rate, at.window, closed);
             server.bed.on_client(run)
         })?;
-        Ok(offered::sample(&outcome, &cost))
+        let mut sample = offered::sample(&outcome, &cost);
+        if workload.asks == Asks::Log {
+            sample.notes.extend(trace::left_out(&self.replay));
+        }
+        Ok(sample)
     }
+}
+
+/// What a log asks for, a connection each.
+fn logged(replay: &Replay, server: &Running<'_>, rate: f64, at: &At<'_>) -> Asked {
+    let host = Nginx::address();
+    trace::asked(replay, rate, at, |name, condition| {
+        let path = server.path(name);
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{condition}\r\n")
+    })
 }
 
 /// Who asks.
@@ -326,7 +386,8 @@ fn order(files: &[String], asks: Asks, seed: u64) -> (Vec<String>, Vec<u16>) {
     let count = files.len();
     let mut paths = files.to_vec();
     let order: Vec<usize> = match asks {
-        Asks::Files | Asks::Bursts => (0..count).collect(),
+        // A log has an order of its own.
+        Asks::Files | Asks::Bursts | Asks::Log => (0..count).collect(),
         Asks::Same => vec![0],
         Asks::Mixed => {
             paths.push("/computed".into());

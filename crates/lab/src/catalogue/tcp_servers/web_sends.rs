@@ -158,8 +158,8 @@ fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
         Ok(world)
     };
     let beds = [
-        Beds::new(setup, &[SIZE], World::new, places)?,
-        Beds::new(setup, &[SIZE], slow, places)?,
+        Beds::new(setup, &[SIZE], &[], World::new, places)?,
+        Beds::new(setup, &[SIZE], &[], slow, places)?,
     ];
     Ok(Box::new(Sends {
         beds,

@@ -50,7 +50,7 @@ pub const SUBJECTS: [(&str, &[&str]); 12] = [
 ];
 /// What they are.
 pub const VARIANTS: &str = "The other subjects are one server of the lab's own, of one thread, which holds its files \
-    and their heads in memory and does less than nginx: no log, no Date, no conditions. On kernel sockets it makes the \
+    and their heads in memory and does less than nginx: no log, no Date, of conditions only `If-None-Match: *`. On kernel sockets it makes the \
     same calls of the native interface, which does them over sockets. Synchronous is the source's baseline: a send \
     returns, and the server goes on, when the engine has handed all of it to the wire. The source's engine had it copied \
     by the send call of its own kernel then, and did not wait for the peer's window; its Sync is from registered memory, \
@@ -67,6 +67,8 @@ const SMALL: usize = 16 << 10;
 const MOST_SMALL: usize = 2_048;
 /// What is in them is drawn from this.
 const SEED: u64 = 8;
+/// Where the objects of an access log are, beside the files of each size.
+pub const LOG: &str = "log";
 /// Nothing takes longer, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Lines that are not more than can be read in one picture.
@@ -91,10 +93,10 @@ pub fn all_words() -> String {
     format!("{set}, or {MOST_SMALL} files of less than 16 KB")
 }
 
-/// Bytes of an engine's send area in which all files of a size find room as registered memory, of which it gives away
-/// seven eighths, besides what is sent by copying.
-fn send_area() -> u64 {
-    let wanted = (2 * caches::beyond(SET)).next_power_of_two();
+/// Bytes of an engine's send area in which all files of a size, and so many bytes of a log's objects, find room as
+/// registered memory, of which it gives away seven eighths, besides what is sent by copying.
+fn send_area(of_log: u64) -> u64 {
+    let wanted = (2 * caches::beyond(SET).max(of_log)).next_power_of_two();
     wanted.clamp(64 << 20, 1 << 31)
 }
 
@@ -142,10 +144,11 @@ fn stack(name: &str) -> &'static str {
 }
 
 impl Beds {
-    /// With these worlds, files of these sizes, and further lines for nginx.
+    /// With these worlds, files of these sizes, what an access log asks for, and further lines for nginx.
     pub fn new(
         setup: &Setup,
         sizes: &[usize],
+        logged: &[File],
         mut world: impl FnMut() -> Result<World>,
         further: impl Fn(&Path) -> String,
     ) -> Result<Self> {
@@ -161,7 +164,7 @@ impl Beds {
         let mut bare = |stack: &str, is_ours: bool| -> Result<Bed> {
             let world = world()?;
             let told = match is_ours {
-                true => vec!["--config".to_owned(), roomy(&world)?],
+                true => vec!["--config".to_owned(), roomy(&world, logged)?],
                 false => Vec::new(),
             };
             let told: Vec<&str> = told.iter().map(String::as_str).collect();
@@ -170,7 +173,7 @@ impl Beds {
             if served.is_none() {
                 let files = bed.world().scratch().join("files");
                 std::fs::create_dir(&files)?;
-                write(&files, sizes)?;
+                write(&files, sizes, logged)?;
                 served = Some(files);
             }
             Ok(bed)
@@ -188,11 +191,12 @@ impl Beds {
         })
     }
 
-    /// A subject that serves the files of a size: nginx has them at `place`, and ours is told `further` options.
+    /// A subject that serves the files of a size, or those of [`LOG`]: nginx has them at `place`, and ours is told
+    /// `further` options.
     pub fn start(
         &self,
         name: &str,
-        size: &str,
+        files: &str,
         place: &str,
         further: &[&str],
     ) -> Result<Running<'_>> {
@@ -208,7 +212,7 @@ impl Beds {
         let (world, at) = (bed.world(), Nginx::address());
         let mut server = subject(&self.setup, bed, false)
             .args(["web", "--at", &at.to_string(), "--site"])
-            .arg(self.site.join(size))
+            .arg(self.site.join(files))
             .arg("--way")
             .args(way)
             .args(further)
@@ -279,9 +283,14 @@ impl Running<'_> {
         wrk::run_told(self.bed, &url, connections, &further, window)
     }
 
+    /// Where one is that is called so.
+    pub fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.place)
+    }
+
     /// The paths of the same files.
     pub fn paths(&self, size: usize) -> Vec<String> {
-        let path = |number: usize| format!("{}/{number}", self.place);
+        let path = |number: usize| self.path(&number.to_string());
         (0..count(size)).map(path).collect()
     }
 
@@ -311,15 +320,19 @@ impl Running<'_> {
 }
 
 /// A file of settings for an engine whose programs register all that they serve.
-fn roomy(world: &World) -> Result<String> {
+fn roomy(world: &World, logged: &[File]) -> Result<String> {
     let file = world.scratch().join("engine.toml");
-    let setting = format!("[limits]\nsend_area = {}\n", send_area());
+    let bytes = logged.iter().map(|file| file.size).sum();
+    let setting = format!("[limits]\nsend_area = {}\n", send_area(bytes));
     std::fs::write(&file, setting).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file.display().to_string())
 }
 
-/// Writes files of each size into a directory of that name.
-fn write(site: &Path, sizes: &[usize]) -> Result<()> {
+/// Writes files of each size into a directory of that name, and those of a log into one of its own.
+fn write(site: &Path, sizes: &[usize], logged: &[File]) -> Result<()> {
+    let log = site.join(LOG);
+    std::fs::create_dir(&log)?;
+    files::write(logged, &log, SEED)?;
     for size in sizes {
         let directory = site.join(size.to_string());
         std::fs::create_dir(&directory)?;
@@ -384,7 +397,9 @@ mod tests {
             assert_eq!((count(size) * size) as u64, set, "{size}");
         }
         // Registered, it leaves an eighth, and as much again for what is copied.
-        assert!(send_area() >= 2 * set || send_area() == 1 << 31);
+        let area = |of_log| send_area(of_log);
+        assert!(area(0) >= 2 * set || area(0) == 1 << 31);
+        assert!(area(1 << 30) > 1 << 30, "all that is replayed of a log");
     }
 
     #[test]

@@ -196,7 +196,7 @@ struct Variants(Beds);
 
 fn open(setup: &Setup) -> Result<Box<dyn Bench>> {
     let sizes = SIZES.map(|(size, _)| size);
-    let beds = Beds::new(setup, &sizes, World::new, |_| String::new())?;
+    let beds = Beds::new(setup, &sizes, &[], World::new, |_| String::new())?;
     Ok(Box::new(Variants(beds)))
 }
 
