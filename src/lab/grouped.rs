@@ -2,7 +2,7 @@
 
 use super::begun;
 use super::options::Options;
-use super::shaped::{self, ALL, Came, Run, check, code, go, header, stop_by_signals, takes};
+use super::shaped::{self, ALL, Came, Run, check, code, go, header, stop_by_signals, takes, times};
 use super::watch::Place;
 use ::lab::catalogue::{self, Entry};
 use ::lab::experiment::directory::Header;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An experiment of a group that is left to be run.
 struct Left {
@@ -84,16 +84,23 @@ fn go_on(
             later: left[index + 1..].iter().map(Left::takes).sum(),
         };
         let missing = one.entry.missing().filter(|_| is_of_all);
+        let began = Instant::now();
         let came = Came::of(missing, || {
             let mut directory = one.directory(path, anyway)?;
             go(one.entry, &mut directory, limit, stop, place)
         });
         group.note(one.entry.name, came.why());
+        came.spend(&mut group, one.entry.name, began.elapsed());
         group.write(path)?;
         are_good &= came.told(one.entry.name, is_of_all)?;
     }
     let page = group.write(path)?.with_extension("html");
-    println!("All of {}: {}\n", group.name, page.display());
+    println!(
+        "All of {}: {}\n{}",
+        group.name,
+        page.display(),
+        times(&group)
+    );
     Ok(code(are_good))
 }
 

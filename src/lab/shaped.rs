@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The experiments that replay an access log, and the one that can have it at its own rate.
 const REPLAYS: [&str; 2] = [TRACE, "web-loads"];
@@ -170,12 +170,14 @@ fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Res
             of: planned.len(),
             later: planned[index + 1..].iter().map(Planned::takes).sum(),
         };
+        let began = Instant::now();
         let came = Came::of(entry.missing().filter(|_| all), || {
             let mut directory = Directory::create(&path, part.header.clone())?;
             go(entry, &mut directory, options.limit, stop, place)
         });
         if let Some((path, group)) = group.map(|group| &mut groups[group]) {
             group.note(entry.name, came.why());
+            came.spend(group, entry.name, began.elapsed());
             group.write(path)?;
         }
         are_good &= came.told(entry.name, all)?;
@@ -183,7 +185,12 @@ fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Res
     for (path, group) in &groups {
         let page = group.write(path)?;
         let page = page.with_extension("html");
-        println!("All of {}: {}\n", group.name, page.display());
+        println!(
+            "All of {}: {}\n{}",
+            group.name,
+            page.display(),
+            times(group)
+        );
         if stop.load(Ordering::Relaxed) {
             println!(
                 "Interrupted; to go on with what is left: outboard lab run --resume {}\n",
@@ -222,6 +229,13 @@ impl Came {
         }
     }
 
+    /// Notes how long it took, unless it was left out.
+    pub fn spend(&self, group: &mut Group, name: &str, time: Duration) {
+        if !matches!(self, Self::LeftOut(_)) {
+            group.spend(name, time);
+        }
+    }
+
     /// Tells whoever runs it of what is not there; whether all is as it should be. Of all there are, one that cannot be
     /// run does not take the others with it.
     pub fn told(self, name: &str, is_of_all: bool) -> Result<bool> {
@@ -234,6 +248,14 @@ impl Came {
             }
         }
     }
+}
+
+/// How long each of a group took, and all, a line each.
+pub(super) fn times(group: &Group) -> String {
+    let times = group.times().into_iter();
+    times
+        .map(|(name, time)| format!("  {name}: {time}\n"))
+        .collect()
 }
 
 /// Refuses a library of another build, if programs are run with it in one of these.
@@ -366,6 +388,12 @@ pub(super) fn header(options: &Options, entry: &Entry) -> Result<Header> {
     let log = options.log.as_ref();
     let log = log.filter(|_| REPLAYS.contains(&entry.name));
     let log = log.map(|log| whole(log)).transpose()?;
+    let speeds = match entry.name == TRACE {
+        true => options.speeds.clone(),
+        false => Vec::new(),
+    };
+    catalogue::at_speeds(&mut experiment, log.as_deref(), &speeds, window)?;
+    keep(&mut experiment, &options.only)?;
     let settings = settings(log.as_deref())?;
     let most_rounds = options.rounds.unwrap_or(rules.most_rounds);
     let least_rounds = rules.least_rounds.min(most_rounds);
@@ -387,13 +415,8 @@ pub(super) fn header(options: &Options, entry: &Entry) -> Result<Header> {
         settings,
         asked: Some(Asked {
             quick: options.quick,
-    let speeds = match entry.name == TRACE {
-        true => options.speeds.clone(),
-        false => Vec::new(),
-    };
-    catalogue::at_speeds(&mut experiment, log.as_deref(), &speeds, window)?;
-    keep(&mut experiment, &options.only)?;
             only: options.only.clone(),
+            speeds,
         }),
     })
 }
@@ -416,13 +439,14 @@ pub(super) fn stop_by_signals() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-            speeds,
 #[cfg(test)]
 pub mod tests {
-    use super::{All, Came, Options, Run, TcpServers, plan};
+    use super::{All, Came, Options, Run, TcpServers, plan, times};
     use ::lab::catalogue;
     use ::lab::experiment::directory::Header;
+    use ::lab::experiment::group::Group;
     use clap::Parser;
+    use std::time::Duration;
 
     #[derive(Parser)]
     struct Words {
@@ -506,6 +530,8 @@ pub mod tests {
             "2.5",
             "--log",
             "/proc/self/../version",
+            "--speed",
+            "2",
             "--seed",
             "4",
         ];
@@ -516,32 +542,6 @@ pub mod tests {
         assert_eq!((limited.limit, told.limit), (Some(1), Some(9)));
     }
 
-    #[test]
-    fn what_is_not_installed_is_left_out_aloud_and_is_no_failure() {
-        let left_out = Came::of(Some("httperf"), || panic!("it is not run"));
-        let why = "left out: httperf is not installed";
-        assert_eq!(left_out.why().as_deref(), Some(why));
-        assert!(left_out.told("rates", true).unwrap());
-        let fails = || Came::of(None, || anyhow::bail!("no room"));
-        assert_eq!(fails().why().as_deref(), Some("no room"));
-        assert!(!fails().told("rates", true).unwrap());
-        assert!(fails().told("rates", false).is_err());
-        let run = Came::of(None, || Ok(false));
-        assert_eq!(run.why(), None);
-        assert!(!run.told("rates", false).unwrap());
-    }
-            "--speed",
-            "2",
-
-    /// The time of those to come is told: of more it is longer, and of none nothing.
-    #[test]
-    fn what_is_to_come_takes_its_time() {
-        let run = Words::parse_from(["run", "web", "echo", "--quick"]).run;
-        let planned = plan(&run.names, &run.options).unwrap();
-        let entry = planned[1].entry;
-        let (experiment, rules) = (&planned[1].header.experiment, &planned[1].header.rules);
-        // Two cores, kernel and engine, a second and a half more around it, three rounds.
-        assert_eq!(
     /// Of a log that is replayed at its own rate there is one level more, of `trace` alone.
     #[test]
     fn a_log_is_replayed_at_speeds_that_are_told() {
@@ -566,6 +566,39 @@ pub mod tests {
         }
     }
 
+    #[test]
+    fn what_is_not_installed_is_left_out_aloud_and_is_no_failure() {
+        let left_out = Came::of(Some("httperf"), || panic!("it is not run"));
+        let why = "left out: httperf is not installed";
+        assert_eq!(left_out.why().as_deref(), Some(why));
+        assert!(left_out.told("rates", true).unwrap());
+        let fails = || Came::of(None, || anyhow::bail!("no room"));
+        assert_eq!(fails().why().as_deref(), Some("no room"));
+        assert!(!fails().told("rates", true).unwrap());
+        assert!(fails().told("rates", false).is_err());
+        let run = Came::of(None, || Ok(false));
+        assert_eq!(run.why(), None);
+        let mut group = Group::default();
+        let left_out = Came::of(Some("httperf"), || panic!("it is not run"));
+        for (came, name) in [(&left_out, "rates"), (&run, "web"), (&fails(), "echo")] {
+            came.spend(&mut group, name, Duration::from_secs(5));
+        }
+        assert_eq!(
+            times(&group),
+            "  web: 5 s\n  echo: 5 s\n  all of it: 10 s\n"
+        );
+        assert!(!run.told("rates", false).unwrap());
+    }
+
+    /// The time of those to come is told: of more it is longer, and of none nothing.
+    #[test]
+    fn what_is_to_come_takes_its_time() {
+        let run = Words::parse_from(["run", "web", "echo", "--quick"]).run;
+        let planned = plan(&run.names, &run.options).unwrap();
+        let entry = planned[1].entry;
+        let (experiment, rules) = (&planned[1].header.experiment, &planned[1].header.rules);
+        // Two cores, kernel and engine, a second and a half more around it, three rounds.
+        assert_eq!(
             entry.takes(experiment, rules, rules.least_rounds).as_secs(),
             30
         );

@@ -11,6 +11,7 @@ use crate::whole_file;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const GROUP: &str = "group.json";
 const PAGE: &str = "index";
@@ -28,6 +29,9 @@ pub struct Group {
     /// How they are run; not known of groups of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Told>,
+    /// Seconds that each took that was run, everything around its measurements included; of one that went on, both times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub took: Vec<(String, f64)>,
     /// What had changed when it went on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
@@ -50,13 +54,13 @@ pub struct Told {
     pub precision: f64,
     /// The access log that is replayed, by its whole path.
     pub log: Option<PathBuf>,
+    /// It also at so many times its own rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub speeds: Vec<f64>,
     /// What the order of measurements begins with.
     pub seed: u64,
 }
 
-    /// It also at so many times its own rate.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub speeds: Vec<f64>,
 impl Group {
     /// The group that has this directory, if it is one of a group.
     ///
@@ -78,6 +82,30 @@ impl Group {
     pub fn note(&mut self, name: &str, why: Option<String>) {
         self.left_out.retain(|(known, _)| known != name);
         self.left_out.extend(why.map(|why| (name.to_owned(), why)));
+    }
+
+    /// Notes that an experiment took so long, again if it went on.
+    pub fn spend(&mut self, name: &str, time: Duration) {
+        let seconds = time.as_secs_f64();
+        match self.took.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known += seconds,
+            None => self.took.push((name.to_owned(), seconds)),
+        }
+    }
+
+    /// How long each took, and all of them together, which were run one after another; nothing, if it is not known.
+    pub fn times(&self) -> Vec<(&str, String)> {
+        if self.took.is_empty() {
+            return Vec::new();
+        }
+        let all = self.took.iter().map(|(_, seconds)| seconds).sum();
+        let each = self
+            .took
+            .iter()
+            .map(|(name, seconds)| (name.as_str(), *seconds));
+        let each = each.chain([("all of it", all)]);
+        each.map(|(name, seconds)| (name, minutes(seconds)))
+            .collect()
     }
 
     /// Writes the page of what has been run by now, and returns where it is, but for what its name ends in.
@@ -167,7 +195,23 @@ impl Group {
             parts.push(Part::Heading("Not there".into()));
             parts.push(Part::List(missing));
         }
+        let times = self.times().into_iter();
+        let rows: Vec<Vec<String>> = times.map(|(name, time)| vec![name.into(), time]).collect();
+        if !rows.is_empty() {
+            let head = ["", "took"].map(String::from).to_vec();
+            parts.push(Part::Heading("How long it took".into()));
+            parts.push(Part::Table { head, rows });
+        }
         parts
+    }
+}
+
+/// As in "41 min 7 s".
+fn minutes(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    match seconds / 60 {
+        0 => format!("{seconds} s"),
+        minutes => format!("{minutes} min {} s", seconds % 60),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{run, steady};
 use lab::experiment::Directory;
 use lab::experiment::comparison::compare_groups;
 use lab::experiment::group::Group;
+use std::time::Duration;
 
 /// What was to hold in each stands on one page, with a link to its report; what was not run is named, and why.
 #[test]
@@ -88,4 +89,33 @@ fn what_was_left_out_and_is_run_later_is_left_out_no_more() {
     assert_eq!(group.left_out, [("one".into(), "needs another".into())]);
     group.note("one", None);
     assert_eq!(group.left_out, []);
+}
+
+/// Of each that was run, and of all of them; what went on took both times.
+#[test]
+fn the_page_says_how_long_it_took() {
+    let scratch = scratch();
+    let mut group = Group {
+        name: "both".into(),
+        experiments: ["one", "two"].map(String::from).to_vec(),
+        ..Group::default()
+    };
+    assert_eq!(group.times(), []);
+    let page = group.write(scratch.path()).unwrap();
+    let text = || std::fs::read_to_string(page.with_extension("md")).unwrap();
+    assert!(!text().contains("How long it took"));
+    for (name, seconds) in [("one", 50), ("two", 59), ("one", 20)] {
+        group.spend(name, Duration::from_secs(seconds));
+    }
+    group.write(scratch.path()).unwrap();
+    let said = text();
+    for row in [
+        "| one | 1 min 10 s |",
+        "| two | 59 s |",
+        "| all of it | 2 min 9 s |",
+    ] {
+        assert!(said.contains(row), "{row} in {said}");
+    }
+    let again = Group::open(scratch.path()).unwrap().unwrap();
+    assert_eq!(again.took, [("one".into(), 70.0), ("two".into(), 59.0)]);
 }
