@@ -34,12 +34,9 @@ struct Row {
     percentiles: Option<Percentiles>,
 }
 
-/// Simulates the host alone, everything offloaded and the best placement at the study's load;
-/// `same_size` if one draw decides a request's times at both stages.
-pub fn check(study: &Study, seed: u64, same_size: bool) -> Result<Check> {
-    let server = &study.server;
-    let classes = at(server, study.at);
-    let run = Run {
+/// What is simulated, from this seed.
+pub fn run(seed: u64, same_size: bool) -> Run {
+    Run {
         seed,
         coupling: if same_size {
             Coupling::SameSize
@@ -47,7 +44,15 @@ pub fn check(study: &Study, seed: u64, same_size: bool) -> Result<Check> {
             Coupling::Independent
         },
         ..Run::default()
-    };
+    }
+}
+
+/// Simulates the host alone, everything offloaded and the best placement at the study's load;
+/// `same_size` if one draw decides a request's times at both stages.
+pub fn check(study: &Study, seed: u64, same_size: bool) -> Result<Check> {
+    let server = &study.server;
+    let classes = at(server, study.at);
+    let run = run(seed, same_size);
     let mut rows = Vec::new();
     let mut row = |offloaded: &[bool], model: f64, exact: bool| -> Result<()> {
         let seen = simulate_placed(&classes, &server.system, offloaded, &run);

@@ -13,21 +13,37 @@ use lab::experiment::fitted::{DELAY_WITHIN, UTILISATION_WITHIN};
 use lab::table::Table;
 use queueing::fit::agreement::{Pair, relative_error};
 use queueing::fit::regression::Interval;
+use queueing::simulate::{Run, simulate_placed};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 const CONFIDENCE: f64 = 0.95;
+/// What is held against the model besides the mean.
+const BUSY: &str = "Busy share of the server's core";
+const HIGH: &str = "What 99 % of the requests took at most, simulated";
 /// The seed of the bootstrap: the same files give the same answer.
 const SEED: u64 = 1;
 
-/// A busy share beside the model's.
+/// Another figure beside the model's.
 #[derive(Debug, Serialize)]
-struct Busy {
+struct Other {
     measured: f64,
     interval: Option<(f64, f64)>,
     /// `None` where the model's system cannot carry the load.
     model: Option<f64>,
     holds: bool,
+}
+
+impl Other {
+    /// A figure that the model may be off by no more than this part of, or that is within its interval.
+    fn of(figure: Figure, model: Option<f64>, within: f64) -> Self {
+        Self {
+            measured: figure.value,
+            interval: figure.interval,
+            model,
+            holds: model.is_some_and(|model| figure.holds(model, within)),
+        }
+    }
 }
 
 /// One of them beside the model.
@@ -45,8 +61,10 @@ struct Row {
     /// In a closed loop: requests a second that the model says.
     model_rate: Option<f64>,
     holds: bool,
-    /// Where it was measured.
-    busy: Option<Busy>,
+    /// The busy share of the server's core, where it was measured.
+    busy: Option<Other>,
+    /// What 99 % of the requests took at most, where it was measured and is simulated.
+    high: Option<Other>,
 }
 
 /// All of them.
@@ -63,12 +81,13 @@ pub struct Comparison {
 }
 
 /// Compares. With `clients`, what was measured is a closed loop of so many, who think for `think`
-/// seconds.
+/// seconds. With `simulated`, what 99 % of the requests took at most is held against such a simulation.
 pub fn compare(
     server: &Server,
     sources: &[Source],
     clients: Option<u32>,
     think: f64,
+    simulated: Option<Run>,
 ) -> Result<Comparison> {
     let mut held = Held::default();
     for source in sources {
@@ -93,8 +112,15 @@ pub fn compare(
                 None => (None, None),
             },
         };
-        let holds = |figure: &Figure, model: Option<f64>, within| {
-            model.is_some_and(|model| figure.holds(model, within))
+        let high = match (&simulated, one.high) {
+            (Some(run), Some(figure)) => {
+                let model = match model {
+                    Some(_) => slowest(server, one, run)?,
+                    None => None,
+                };
+                Some(Other::of(figure, model, DELAY_WITHIN))
+            }
+            _ => None,
         };
         rows.push(Row {
             system: one.system().to_owned(),
@@ -104,13 +130,11 @@ pub fn compare(
             interval: one.delay.interval,
             model,
             model_rate: in_loop.map(|found| found.throughput),
-            holds: holds(&one.delay, model, DELAY_WITHIN),
-            busy: one.busy.map(|figure| Busy {
-                measured: figure.value,
-                interval: figure.interval,
-                model: busy,
-                holds: holds(&figure, busy, UTILISATION_WITHIN),
-            }),
+            holds: model.is_some_and(|model| one.delay.holds(model, DELAY_WITHIN)),
+            busy: one
+                .busy
+                .map(|figure| Other::of(figure, busy, UTILISATION_WITHIN)),
+            high,
         });
     }
     let pairs = pairs(&rows, 0.0);
@@ -125,6 +149,15 @@ pub fn compare(
         error,
         rows,
     })
+}
+
+/// What 99 % of the requests take at most at a load, seconds, as it is simulated.
+fn slowest(server: &Server, one: &Measured, run: &Run) -> Result<Option<f64>> {
+    let classes = at(server, one.rate);
+    let offloaded = vec![one.engine; classes.len()];
+    let seen = simulate_placed(&classes, &server.system, &offloaded, run);
+    let seen = seen.context("the simulation")?;
+    Ok(seen.percentiles.map(|spread| spread.p99))
 }
 
 /// What was measured, each with the server that it is held against, and what class of that.
@@ -272,18 +305,24 @@ impl Comparison {
             DELAY_WITHIN * 100.0,
             self.rows.len()
         );
-        let busy: Vec<&Busy> = self
-            .rows
-            .iter()
-            .filter_map(|row| row.busy.as_ref())
-            .collect();
-        if !busy.is_empty() {
-            text += &format!(
-                "Busy share of the server's core: within {:.0} %, or the run's own interval, at {} of {} loads.\n",
-                UTILISATION_WITHIN * 100.0,
-                busy.iter().filter(|busy| busy.holds).count(),
-                busy.len()
-            );
+        let besides: [(&str, f64, fn(&Row) -> &Option<Other>); 2] = [
+            (BUSY, UTILISATION_WITHIN, |row| &row.busy),
+            (HIGH, DELAY_WITHIN, |row| &row.high),
+        ];
+        for (what, within, of) in besides {
+            let all: Vec<&Other> = self
+                .rows
+                .iter()
+                .filter_map(|row| of(row).as_ref())
+                .collect();
+            if !all.is_empty() {
+                text += &format!(
+                    "{what}: within {:.0} %, or the run's own interval, at {} of {} loads.\n",
+                    within * 100.0,
+                    all.iter().filter(|other| other.holds).count(),
+                    all.len()
+                );
+            }
         }
         text += &self.table().to_string();
         if let Some(error) = &self.error {
@@ -315,16 +354,25 @@ impl Comparison {
     fn table(&self) -> Table {
         let has_class = self.rows.iter().any(|row| row.class.is_some());
         let has_busy = self.rows.iter().any(|row| row.busy.is_some());
+        let has_high = self.rows.iter().any(|row| row.high.is_some());
         let mut names = vec!["system"];
         names.extend(has_class.then_some("class"));
         names.extend(["load/s", "measured", "model", "off by", ""]);
-        let verdict = names.len() - 1;
-        if has_busy {
-            names.extend(["busy", "model", "off by", ""]);
+        let mut verdicts = vec![names.len() - 1];
+        for (is_there, name, model) in
+            [(has_busy, "busy", "model"), (has_high, "99 %", "simulated")]
+        {
+            if is_there {
+                names.extend([name, model, "off by", ""]);
+                verdicts.push(names.len() - 1);
+            }
         }
-        let last = names.len() - 1;
         let mut table = Table::new(names);
-        for words in [0, verdict, last].into_iter().chain(has_class.then_some(1)) {
+        for words in verdicts
+            .into_iter()
+            .chain([0])
+            .chain(has_class.then_some(1))
+        {
             table.left(words);
         }
         for row in &self.rows {
@@ -341,16 +389,24 @@ impl Comparison {
                 row.holds,
                 duration,
             ));
+            let share = |share: f64| format!("{:.1} %", 100.0 * share);
             if has_busy {
-                let share = |share: f64| format!("{:.1} %", 100.0 * share);
-                cells.extend(match &row.busy {
-                    Some(it) => beside(it.measured, it.interval, it.model, it.holds, share),
-                    None => [const { String::new() }; 4],
-                });
+                cells.extend(other(row.busy.as_ref(), share));
+            }
+            if has_high {
+                cells.extend(other(row.high.as_ref(), duration));
             }
             table.row(cells);
         }
         table
+    }
+}
+
+/// As [`beside`]; nothing, where there is none.
+fn other(other: Option<&Other>, shown: impl Fn(f64) -> String) -> [String; 4] {
+    match other {
+        Some(it) => beside(it.measured, it.interval, it.model, it.holds, shown),
+        None => [const { String::new() }; 4],
     }
 }
 
@@ -391,6 +447,7 @@ mod tests {
             model_rate: None,
             holds: false,
             busy: None,
+            high: None,
         };
         let rows = [row(3.0, 1.0), row(5.0, 3.0), row(12.0, 10.0)];
         let (added, left) = constant(&rows).unwrap().unwrap();

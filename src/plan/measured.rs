@@ -2,6 +2,7 @@
 //! `outboard lab run model`, of which `results.json` has each load of each class.
 
 use anyhow::{Context, Result, bail};
+use lab::catalogue::HIGH;
 use lab::experiment::declaration::{Experiment, Model};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,8 @@ pub struct Measured {
     pub delay: Figure,
     /// The busy share of the server's core, from 0 to 1, where it was measured.
     pub busy: Option<Figure>,
+    /// What 99 % of the requests took at most, seconds, where it was measured.
+    pub high: Option<Figure>,
     pub errors: u64,
 }
 
@@ -136,6 +139,7 @@ pub fn read(source: &Source) -> Result<Vec<Measured>> {
             interval: None,
         },
         busy: None,
+        high: None,
         errors: value["errors"].as_u64().unwrap_or(0),
     }])
 }
@@ -211,6 +215,7 @@ fn of_cell(experiment: &Experiment, model: &Model, found: &Value) -> Option<Meas
         // Milliseconds, and percent.
         delay: figure(&model.delay, 1e-3)?,
         busy: figure(&model.utilisation, 1e-2),
+        high: figure(HIGH, 1e-3),
         errors: 0,
     })
 }

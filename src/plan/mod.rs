@@ -78,7 +78,8 @@ pub struct Args {
     #[arg(short, long, value_name = "RATE", value_parser = written::Rates::parse,
           allow_hyphen_values = true)]
     rates: Option<written::Rates>,
-    /// Check the answer at the busiest load that both systems carry by a simulation with this seed
+    /// Check the answer at the busiest load that both systems carry by a simulation with this seed; with --compare, hold
+    /// it at each load of a run of the lab against the time that 99 % of the requests took at most
     #[arg(long, value_name = "SEED")]
     simulate: Option<u64>,
     /// Answer also for a closed loop of up to so many clients, each of which asks again when it has
@@ -248,6 +249,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             &args.compare,
             args.clients,
             think,
+            args.simulate.map(|seed| check::run(seed, args.same_size)),
         )?)
     };
     let earlier = earlier::look(laws, emo, Some(&server))?;

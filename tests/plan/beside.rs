@@ -447,6 +447,52 @@ fn an_engine_apart_is_held_against_two_stages_and_one_that_shares_against_one() 
     );
 }
 
+/// As a simulation of that class alone has it, which is asked for; means say nothing of it.
+#[test]
+fn what_most_requests_took_is_held_against_a_simulation() {
+    let scratch = Scratch::new("high");
+    let experiment = catalogue::find("model").unwrap().declare(Extent::Full);
+    let names = experiment.model.clone().unwrap();
+    let value = |median: f64| json!({ "median": median, "low": median, "high": median });
+    let found = |subject: u64, mean_ms: f64, high_ms: f64| {
+        json!({
+            "cell": { "levels": [0, 0], "subject": subject },
+            "values": {
+                (names.rate.clone()): value(5_000.0),
+                (names.delay.clone()): value(mean_ms),
+                (catalogue::HIGH): value(high_ms),
+            },
+        })
+    };
+    // One queue, exponential in all: times of requests are so, too, and 99 % of them take up to ln 100 of their mean.
+    let mean = 1.0 / (1.0 / 100e-6 - 5_000.0);
+    let high = mean * 100_f64.ln();
+    let cells = [(0, high), (1, 2.0 * high)].map(|(it, high)| found(it, mean * 1e3, high * 1e3));
+    let text = json!({ "run": { "experiment": experiment }, "analysis": { "found": cells } });
+    let file = scratch.file("results.json", &text.to_string());
+    let alone = ["-a", "100us", "-p", "1ns", "-e", "1ns", "--shared-cores"];
+    let compare = ["--compare", &file];
+    let without = answer(&alone, &compare);
+    assert_eq!(without["compared"]["rows"][0]["high"], Value::Null);
+    let simulate = [&compare[..], &["--simulate", "1"]].concat();
+    let with = answer(&alone, &simulate);
+    let rows = with["compared"]["rows"].as_array().unwrap();
+    let simulated = rows[0]["high"]["model"].as_f64().unwrap();
+    assert!((simulated / high - 1.0).abs() < 0.05, "{simulated} {high}");
+    assert_eq!(rows[0]["high"]["holds"], true);
+    assert_eq!(rows[1]["high"]["holds"], false);
+    let text = says(&[&alone[..], &simulate].concat());
+    has(
+        &text,
+        &[
+            "took at most, simulated: within 15 %",
+            "at 1 of 2 loads",
+            "99 %",
+            "-50 %  does not hold",
+        ],
+    );
+}
+
 #[test]
 fn what_the_sources_figures_show_is_checked() {
     let text = says(&["--source-003"]);

@@ -45,9 +45,10 @@ mod wrk;
 
 pub use class_figures::{AGREEMENT, Agreement, SATURATION};
 pub use entry::{Entry, Extent, Setup};
+pub use model::HIGH;
 pub(crate) use prime::prime;
-
 pub use trace::at_speeds;
+
 use anyhow::{Result, bail};
 
 /// All of them.
@@ -95,8 +96,8 @@ pub const ALL: &[Entry] = &[
     respond::ENTRY,
     syn_answers::ENTRY,
     stateless::ENTRY,
-    flood::ENTRY,
     stateless::BY_SIZE,
+    flood::ENTRY,
     goodput::LOSSES,
     goodput::ROUND_TRIPS,
     goodput::BANDWIDTHS,
@@ -130,8 +131,8 @@ pub fn is_with_library(entry: &Entry) -> bool {
         respond::ENTRY,
         syn_answers::ENTRY,
         stateless::ENTRY,
-    ];
         stateless::BY_SIZE,
+    ];
     without.iter().all(|other| other.name != entry.name)
 }
 
