@@ -5,7 +5,7 @@ use lab::workload::access_log::Log;
 use lab::workload::agreement::{critical, distance};
 use lab::workload::mixes::{Mix, class};
 use lab::workload::{arrivals, files, surge};
-use rand::SeedableRng;
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 use std::time::Duration;
@@ -78,8 +78,48 @@ fn surges_parameters_are_the_published_ones() {
 fn another_parameter_would_be_found_out() {
     let sizes = draws(|random| 1.05 * surge::Sizes.sample(random));
     assert!(distance(&sizes, surge::Sizes::cumulative) > critical(DRAWS));
+    let is_found_out = |name: &str, sample: &[f64], cumulative: &dyn Fn(f64) -> f64| {
+        let found = distance(sample, cumulative);
+        assert!(found > critical(sample.len()), "{name}: {found}");
+    };
     let pauses = draws(|random| 1.1 * surge::active(random));
-    assert!(distance(&pauses, surge::active_cumulative) > critical(DRAWS));
+    is_found_out("active", &pauses, &surge::active_cumulative);
+    // Tails are lighter or heavier by a tenth of their exponent.
+    let requested = draws(|random| 1_000.0 * (surge::requested(random) / 1_000.0).powf(1.1));
+    is_found_out("requested", &requested, &surge::requested_cumulative);
+    let inactive = draws(|random| surge::inactive(random).powf(1.1));
+    is_found_out("inactive", &inactive, &surge::inactive_cumulative);
+    // One page in twenty has an object more.
+    let embedded = draws(|random| {
+        let more = random.random_bool(0.05);
+        f64::from(surge::embedded(random)) + f64::from(u8::from(more))
+    });
+    is_found_out("embedded", &embedded, &surge::embedded_cumulative);
+    // A set with a fifth more of files has as many that are hardly asked for.
+    let (known, larger) = (surge::Popularity::of(500), surge::Popularity::of(600));
+    let (known, larger) = (known.unwrap(), larger.unwrap());
+    let ranks = draws(|random| larger.sample(random) as f64);
+    is_found_out("popularity", &ranks, &|rank| known.cumulative(rank));
+    for mix in [Mix::webstone(), Mix::specweb99()] {
+        // One file in ten is twice as large.
+        let sizes = draws(|random| {
+            let twice = random.random_bool(0.1);
+            mix.draw(random) as f64 * if twice { 2.0 } else { 1.0 }
+        });
+        is_found_out(mix.name, &sizes, &|x| mix.cumulative(x));
+    }
+    // Arrivals that are too regular by a tenth: the pause is one of a mean, and nine tenths of what is drawn.
+    let mut before = 0.0;
+    let due = arrivals::poisson(100.0, Duration::from_secs(200), &mut random());
+    let pauses: Vec<f64> = due
+        .iter()
+        .map(|at| {
+            let pause = 0.9 * (at.as_secs_f64() - before) + 0.001;
+            before = at.as_secs_f64();
+            pause
+        })
+        .collect();
+    is_found_out("arrivals", &pauses, &|pause| 1.0 - (-100.0 * pause).exp());
 }
 
 #[test]
