@@ -38,6 +38,9 @@ const REQUESTS: u32 = 2;
 /// Seconds after which a request has failed.
 const PATIENCE: f64 = 10.0;
 
+/// Table A.4. Its other columns (low priority, waiting for storage, interrupts) are zero at all rates.
+const IDLE: [f64; 10] = [63.8, 16.6, 0.9, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+
 const RATES: [f64; 10] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
 
 fn declare(extent: Extent) -> Experiment {
@@ -120,6 +123,7 @@ fn declare(extent: Extent) -> Experiment {
                 "table A.4",
                 [36.1, 83.2, 98.9, 99.6, 99.8, 99.9, 99.9, 99.8, 99.9, 99.8],
             ),
+            finding("nginx there", "idle", "table A.4", IDLE),
             finding(
                 "nginx there",
                 "usr",
@@ -273,7 +277,17 @@ impl Bench for LargeFile {
 
 #[cfg(test)]
 mod tests {
-    use super::{REFERENCE, claims};
+    use super::{BUSY, Extent, IDLE, REFERENCE, claims, declare};
+
+    /// As the source rounds them.
+    #[test]
+    fn what_was_idle_there_and_what_was_in_use_is_all_of_the_core() {
+        let findings = declare(Extent::Full).findings;
+        let busy = findings.iter().find(|finding| finding.measure == BUSY);
+        for ((rate, busy), idle) in busy.unwrap().points.iter().zip(IDLE) {
+            assert!((busy + idle - 100.0).abs() < 0.35, "{rate}: {busy} {idle}");
+        }
+    }
 
     /// Of a reference that is not installed nothing is claimed.
     #[test]

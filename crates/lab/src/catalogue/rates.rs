@@ -212,6 +212,7 @@ fn pictures(file: &str) -> Vec<Picture> {
         of_the_core("usr"),
         of_the_core("sys"),
         of_the_core("softirq"),
+        of_the_core("idle"),
     ]
 }
 
@@ -393,10 +394,10 @@ mod tests {
                 assert_eq!(tables.len(), 6, "{file}");
                 assert!(tables.iter().all(|place| *place == tables[0]), "{tables:?}");
                 let pictures = declared.pictures.iter();
-                assert_eq!(pictures.filter(|it| it.at == [own.clone()]).count(), 9);
+                assert_eq!(pictures.filter(|it| it.at == [own.clone()]).count(), 10);
             }
             assert_eq!(declared.findings.len(), 6 * FILES.len());
-            assert_eq!(declared.pictures.len(), 9 * FILES.len());
+            assert_eq!(declared.pictures.len(), 10 * FILES.len());
         }
     }
 
