@@ -610,9 +610,10 @@ fn what_each_core_did_is_in_the_report() {
     let text = std::fs::read_to_string(file).unwrap();
     let (_, part) = text.split_once("## CPU by core, %").unwrap();
     assert!(part.contains("the server on core 0"), "{part}");
-    let head = "|  | usr | sys | nice | idle | io | irq | softirq | steal |";
+    let head = "|  | usr | sys | nice | idle | io | irq | softirq | steal | ± |";
     assert!(part.contains(head), "{part}");
-    let row = "| 1 B, kernel: core 0 | 25.0 | 0.0 | 0.0 | 25.0 | 0.0 | 0.0 | 50.0 | 0.0 |";
+    // Five rounds of two seconds: half of a core is known to √(0.25 · 0.004 / 10).
+    let row = "| 1 B, kernel: core 0 | 25.0 | 0.0 | 0.0 | 25.0 | 0.0 | 0.0 | 50.0 | 0.0 | 1.0 |";
     assert!(part.contains(row), "{part}");
     assert!(!part.contains("core 3"), "{part}");
     assert!(

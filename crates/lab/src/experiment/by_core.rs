@@ -23,11 +23,13 @@ pub fn parts(directory: &Directory) -> Vec<Part> {
             let shares = times.shares(passed);
             head.get_or_insert_with(|| {
                 let names = shares.iter().map(|(name, _)| (*name).to_owned());
-                std::iter::once(String::new()).chain(names).collect()
+                let names = std::iter::once(String::new()).chain(names);
+                names.chain(["±".to_owned()]).collect()
             });
             let name = format!("{}: core {number}", cell.describe(experiment));
             let figures = shares.iter().map(|(_, share)| format!("{share:.1}"));
-            rows.push(std::iter::once(name).chain(figures).collect());
+            let doubt = format!("{:.1}", times.doubt(passed));
+            rows.push(std::iter::once(name).chain(figures).chain([doubt]).collect());
         }
     }
     let Some(head) = head else {
@@ -38,7 +40,7 @@ pub fn parts(directory: &Directory) -> Vec<Part> {
         Part::Text(format!(
             "{}. Of all rounds together, of the whole of each measurement, with what starts and ends in it; cores that \
              used less than {TOLD} % are left out. What a core used is measured, and divided as the kernel's tick has \
-             found it.",
+             found it: ± is how far that may be off where it is most, a standard deviation with a tick of 4 ms.",
             experiment.roles
         )),
         Part::Table { head, rows },

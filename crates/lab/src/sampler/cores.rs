@@ -12,6 +12,8 @@ use std::ops::Sub;
 
 /// Ticks of `/proc/stat` in a second (USER_HZ).
 const TICKS: f64 = 100.0;
+/// Seconds between two looks of the kernel's at what a core does, on most machines.
+const TICK: f64 = 0.004;
 
 /// Seconds of one core, or of several together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -94,6 +96,17 @@ impl Times {
             ("steal", self.steal),
         ]
         .map(|(name, seconds)| (name, 100.0 * seconds / passed))
+    }
+
+    /// How far a [share](Self::shares) may be off because the kernel samples by its tick: a standard deviation, in
+    /// percent of a core, of the share for which it is largest. What was idle and what was stolen is none.
+    pub fn doubt(&self, passed: f64) -> f64 {
+        let sampled = ["usr", "sys", "nice", "irq", "softirq"];
+        let shares = self.shares(passed).into_iter();
+        let each = shares.filter(|(name, _)| sampled.contains(name));
+        let variances = each.map(|(_, share)| share / 100.0 * (1.0 - share / 100.0));
+        let variance = variances.fold(0.0, f64::max);
+        100.0 * (variance * TICK / passed.max(TICK)).sqrt()
     }
 }
 
