@@ -1,11 +1,11 @@
 //! The lab's own command, cut short by Ctrl-C: it keeps what it has, leaves nothing behind, and goes on.
 #![forbid(unsafe_code)]
 
-use lab::experiment::directory::Directory;
+use lab::experiment::directory::{Directory, Record};
 use lab::experiment::group::{Group, Told};
 use lab::experiment::{End, order};
 use lab::process::Process;
-use lab::{Program, skip_without};
+use lab::{Program, built_beside, skip_without};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,19 @@ const PRECISION: f64 = 1e-6;
 /// Experiments without an engine, so without a library: both have this subject.
 const SUBJECT: &str = "subject=nginx";
 
+const BINARY: &str = env!("CARGO_BIN_EXE_outboard");
+
 /// A directory that goes with its test.
 struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(test: &str) -> Self {
+        let name = format!("lab-cut-short-{}-{test}", std::process::id());
+        let scratch = Self(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&scratch.0).unwrap();
+        scratch
+    }
+}
 
 impl Drop for Scratch {
     fn drop(&mut self) {
@@ -31,7 +42,7 @@ impl Drop for Scratch {
 
 /// Starts `outboard lab run` with these words.
 fn start(scratch: &Path, words: &[&str]) -> Process {
-    let program = Program::new(env!("CARGO_BIN_EXE_outboard")).args(["lab", "run"]);
+    let program = Program::new(BINARY).args(["lab", "run"]);
     let program = program.args(words).log(scratch.join("said.log"));
     program.start().unwrap()
 }
@@ -53,6 +64,38 @@ fn ended(mut process: Process) -> (bool, String) {
     (status.success(), process.printed())
 }
 
+/// Starts these words, and interrupts them when something was measured in `run`: what was, by then.
+fn cut_short(scratch: &Path, words: &[&str], run: &Path) -> Vec<Record> {
+    let (rounds, precision) = (ROUNDS.to_string(), PRECISION.to_string());
+    let told = [
+        "--quick",
+        "--seconds",
+        "1",
+        "--rounds",
+        &rounds,
+        "--precision",
+        &precision,
+    ];
+    let into = ["--into", scratch.to_str().unwrap()];
+    let mut running = start(scratch, &[words, &told, &into].concat());
+    let is_measured = || {
+        let lines = std::fs::read_to_string(run.join("rounds.jsonl"));
+        lines.is_ok_and(|lines| lines.contains('\n'))
+    };
+    running.wait_until(LIMIT, is_measured).unwrap();
+    assert!(!worlds_of(running.id()).is_empty());
+    running.signal(Signal::INT).unwrap();
+    let (is_good, said) = ended(running);
+    // It has something to say, and nothing of it failed.
+    assert!(is_good && said.contains("Interrupted; to go on"), "{said}");
+    let directory = Directory::open(run).unwrap();
+    assert_eq!(directory.end(), Some(End::Interrupted));
+    let before = directory.records().to_vec();
+    assert!(!before.is_empty() && !is_whole(&directory));
+    assert!(run.join("report.html").exists());
+    before
+}
+
 /// Whether each combination was measured once in each round.
 fn is_whole(directory: &Directory) -> bool {
     let records = directory.records();
@@ -70,45 +113,11 @@ fn what_was_cut_short_goes_on_and_what_had_not_begun_begins() {
     if skip_without(test, &["nginx", "wrk", "ethtool", "taskset"]) {
         return;
     }
-    let name = format!("lab-cut-short-{}", std::process::id());
-    let scratch = Scratch(std::env::temp_dir().join(name));
+    let scratch = Scratch::new("group");
     let path = scratch.0.as_path();
-    std::fs::create_dir_all(path).unwrap();
     let into = path.to_str().unwrap();
-    let (rounds, precision) = (ROUNDS.to_string(), PRECISION.to_string());
-    let mut running = start(
-        path,
-        &[
-            "respond",
-            "--quick",
-            "--seconds",
-            "1",
-            "--rounds",
-            &rounds,
-            "--precision",
-            &precision,
-            "--only",
-            SUBJECT,
-            "--into",
-            into,
-        ],
-    );
     let run = path.join("respond-1");
-    let is_measured = || {
-        let lines = std::fs::read_to_string(run.join("rounds.jsonl"));
-        lines.is_ok_and(|lines| lines.contains('\n'))
-    };
-    running.wait_until(LIMIT, is_measured).unwrap();
-    assert!(!worlds_of(running.id()).is_empty());
-    running.signal(Signal::INT).unwrap();
-    let (is_good, said) = ended(running);
-    // It has something to say, and nothing of it failed.
-    assert!(is_good && said.contains("Interrupted; to go on"), "{said}");
-    let cut_short = Directory::open(&run).unwrap();
-    assert_eq!(cut_short.end(), Some(End::Interrupted));
-    let before = cut_short.records().to_vec();
-    assert!(!before.is_empty() && !is_whole(&cut_short));
-    assert!(run.join("report.html").exists());
+    let before = cut_short(path, &["respond", "--only", SUBJECT], &run);
 
     // As one of a group of which another has not begun.
     std::fs::rename(&run, path.join("respond")).unwrap();
@@ -143,10 +152,29 @@ fn what_was_cut_short_goes_on_and_what_had_not_begun_begins() {
     let page = std::fs::read_to_string(path.join("index.md")).unwrap();
     assert!(page.contains("lossy-objects/report.md"), "{page}");
     assert!(!page.contains("no room"), "{page}");
+    assert!(page.contains("| all of it | "), "{page}");
 
     let (is_good, said) = ended(start(path, &["--resume", into]));
     assert!(
         is_good && said.contains("nothing is left to be run"),
         "{said}"
     );
+}
+
+/// With an engine, and a program on it: neither is left behind, and both are there again when it goes on.
+#[test]
+fn what_has_an_engine_is_cut_short_and_goes_on() {
+    let test = "what_has_an_engine_is_cut_short_and_goes_on";
+    if skip_without(test, &["sockperf", "taskset"]) || built_beside(test, BINARY).is_none() {
+        return;
+    }
+    let scratch = Scratch::new("engine");
+    let run = scratch.0.join("echo-1");
+    let before = cut_short(&scratch.0, &["echo"], &run);
+    let (is_good, said) = ended(start(&scratch.0, &["--resume", run.to_str().unwrap()]));
+    assert!(is_good, "{said}");
+    let whole = Directory::open(&run).unwrap();
+    assert_eq!(whole.records()[..before.len()], before);
+    assert_eq!(whole.end(), Some(End::Rounds), "{said}");
+    assert!(is_whole(&whole));
 }
