@@ -482,6 +482,36 @@ fn rules_of_iptables_are_named() {
 }
 
 #[test]
+fn all_that_is_new_is_the_kernels_once_there_is_a_table_that_nobody_looked_into() {
+    let test = "all_that_is_new_is_the_kernels_once_there_is_a_table_that_nobody_looked_into";
+    if skip_without_root(test) {
+        return;
+    }
+    let bench = Bench::new();
+    let mut engine = bench.outboard.start_engine(&bench.world, None).unwrap();
+    let address = SocketAddr::from((Side::Server.ipv4(), 8080));
+    let site = bench.world.scratch();
+    let server = bench.outboard.start_serve(&bench.world, site, address);
+    let server = server.expect("nothing is in its way");
+    let _first = bench.connect();
+    assert_eq!(bench.ours(), 1);
+    if let Err(why) = bench.rules("iptables-legacy -A INPUT -p tcp --dport 9 -j DROP") {
+        return skipped(test, &format!("iptables-legacy: {why}"));
+    }
+    let explained = || {
+        let explain = bench.outboard.command(&bench.world, "explain");
+        let explain = explain.arg(server.id().to_string());
+        explain.output().unwrap_or_default()
+    };
+    let noticed = engine.wait_until(LIMIT, || explained().contains("(filter of iptables)"));
+    noticed.unwrap_or_else(|error| panic!("{error:#}\n{}", explained()));
+    let _second = bench.connect();
+    assert_eq!(bench.ours(), 1, "the kernel's");
+    let said = engine.printed();
+    assert!(said.contains("until the engine is started again"), "{said}");
+}
+
+#[test]
 fn rules_of_iptables_that_have_moved_are_followed() {
     let test = "rules_of_iptables_that_have_moved_are_followed";
     if skip_without_root(test) {

@@ -63,6 +63,7 @@ pub fn run(
 ) -> Result<(), StartError> {
     check_kernel(&rustix::system::uname().release().to_string_lossy())?;
     let (interfaces, shares) = find_shared(&config)?;
+    let older_tables = netfilter::OlderTables::of_now();
     check_netfilter(&config)?;
     // Before there is anything that it could inherit.
     let indices = interfaces.iter().map(|interface| interface.index);
@@ -160,7 +161,7 @@ pub fn run(
     let desk = desk.placing(config.placements(), Some(Box::new(loads)));
     let mut tags = TagsLeftOn::by(opener.clone());
     let desk = desk.reloading(reread).with(rights).opening_by(opener);
-    let desk = desk.with_netfilter(follows);
+    let desk = desk.with_netfilter(follows).noticing(older_tables);
     let there = interfaces.iter().map(|interface| interface.receive_queues);
     let there: Vec<u32> = there.collect();
     let desk = desk.telling_of_traffic_control(&interfaces);

@@ -21,6 +21,7 @@ mod last_words;
 mod lifelines;
 mod metrics;
 mod netfilter;
+mod older_tables;
 mod placing;
 mod rates;
 mod readers;
@@ -280,6 +281,7 @@ impl Desk {
             let due = self.rates.wakes_at().into_iter();
             let due = due
                 .chain(self.followed.due())
+                .chain(self.netfilter.older.due())
                 .chain(self.placing.due())
                 .chain(self.reclaims.due())
                 .chain(self.fetches.due())
@@ -298,6 +300,7 @@ impl Desk {
             self.see_to_fetches(Instant::now());
             self.see_to_closing(Instant::now());
             self.look_at_sockets(Instant::now());
+            self.look_for_older_tables(Instant::now());
             self.place_listeners(Instant::now());
             if resumed.elapsed() >= RESUME {
                 resumed = Instant::now();

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::Desk;
 use super::ipsec::Ipsec;
+use super::older_tables::Older;
 use crate::exchange::Order;
 use crate::netfilter::{Access, Cut, Interface, Policy, policy};
 use crate::network::canonical;
@@ -44,9 +45,10 @@ pub(super) struct Netfilter {
     /// Some may have changed since they were read.
     unread: bool,
     /// They are followed.
-    follows: bool,
+    pub(super) follows: bool,
     /// What decides beside them.
     ipsec: Ipsec,
+    pub(super) older: Older,
     /// What follows, as the fast half has heard.
     policy: Policy,
 }
@@ -62,9 +64,14 @@ impl Netfilter {
         self.rests_until.is_some_and(|until| now < until)
     }
 
+    /// Why all that is new is the kernel's, if something decides that it alone can follow.
+    fn only_the_kernels(&self) -> Option<&str> {
+        self.ipsec.why().or(self.older.why())
+    }
+
     /// What they say of a listener.
     fn of_listener(&self, interfaces: &[Interface], local: SocketAddr) -> Access {
-        if let Some(why) = self.ipsec.why() {
+        if let Some(why) = self.only_the_kernels() {
             return Err(why.to_owned());
         }
         match &self.followed {
@@ -119,7 +126,7 @@ impl Netfilter {
     }
 
     fn of_connections(&self, interfaces: &[Interface]) -> Access {
-        if let Some(why) = self.ipsec.why() {
+        if let Some(why) = self.only_the_kernels() {
             return Err(why.to_owned());
         }
         match &self.followed {
@@ -389,7 +396,11 @@ impl Desk {
             let chains = self.netfilter_chains().iter();
             return chains
                 .map(|chain| line(format!("what is offloaded does not pass {chain}")))
-                .chain(self.netfilter.ipsec.why().map(|why| line(why.to_owned())))
+                .chain(
+                    self.netfilter
+                        .only_the_kernels()
+                        .map(|why| line(why.to_owned())),
+                )
                 .collect();
         }
         let mut lines = Vec::new();

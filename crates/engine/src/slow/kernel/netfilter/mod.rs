@@ -4,7 +4,7 @@
 //! The older xtables are visible only through their own tools: the kernel lists which tables exist,
 //! `iptables-legacy-save` what is in them; a table that exists and cannot be read counts as having rules.
 //! Nobody follows those: starting in silence would switch them off for the offloaded ports, so the engine
-//! looks first, and refuses unless it is told otherwise.
+//! looks first, and refuses unless it is told otherwise. [Tables](OlderTables) that come later are not looked into.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
@@ -15,10 +15,13 @@ use super::opener::{Dump, Opener};
 use crate::netfilter::Ruleset;
 use rustix::io::Errno;
 
+mod older;
 mod read;
 mod steps;
 mod xtables;
 
+pub use older::OlderTables;
+use older::{FAMILIES, Family};
 use steps::{big_endian, text};
 
 const NFT_MSG_NEWCHAIN: u16 = NFTABLES | 3;
@@ -52,18 +55,12 @@ pub fn are_readable(opener: &Opener) -> rustix::io::Result<()> {
 /// those. Empty where nothing would be bypassed.
 pub fn rules_in_the_way() -> Vec<String> {
     let mut found = Vec::new();
-    for (family, list, tools) in [
-        (
-            "iptables",
-            "/proc/net/ip_tables_names",
-            ["iptables-legacy-save", "iptables-save"],
-        ),
-        (
-            "ip6tables",
-            "/proc/net/ip6_tables_names",
-            ["ip6tables-legacy-save", "ip6tables-save"],
-        ),
-    ] {
+    for Family {
+        name: family,
+        list,
+        tools,
+    } in FAMILIES
+    {
         let tables = match std::fs::read_to_string(list) {
             Ok(tables) => tables,
             // The kernel has none of this family.
