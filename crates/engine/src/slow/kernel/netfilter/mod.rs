@@ -335,14 +335,15 @@ fn xtables_rules(listing: &str) -> impl Iterator<Item = &str> {
         let name = rule.and_then(|rule| rule.split(' ').next());
         name == Some(chain) || drops(chain, line)
     };
+    let refusing = ["OUTPUT", "POSTROUTING"]
+        .map(|chain| (chain, listing.lines().any(|line| drops(chain, line))));
     listing.lines().filter(move |line| {
         let on_the_way_in = ["INPUT", "PREROUTING"]
             .iter()
             .any(|chain| is_in(chain, line));
-        let on_the_way_out = ["OUTPUT", "POSTROUTING"].iter().any(|chain| {
+        let on_the_way_out = refusing.iter().any(|(chain, refuses)| {
             let accepts = line.ends_with(" -j ACCEPT");
-            let refuses = || listing.lines().any(|line| drops(chain, line));
-            is_in(chain, line) && (!accepts || refuses())
+            is_in(chain, line) && (!accepts || *refuses)
         });
         on_the_way_in || on_the_way_out
     })
