@@ -9,7 +9,7 @@ use lab::{Process, Side, World, skip_without_root};
 use on_drop::OnDrop;
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -60,15 +60,16 @@ fn start(world: &World, outboard: &Outboard, engine: &Process, script: &str) -> 
     program
 }
 
-#[test]
-fn a_stopped_engine_costs_no_client() {
-    if skip_without_root("a_stopped_engine_costs_no_client") {
+/// Clients come again and again while an engine with these settings is stopped, twice: none of them is lost. The second
+/// time its port is mixed, since the kernel has one of them.
+fn costs_no_client(test: &str, settings: &str) {
+    if skip_without_root(test) {
         return;
     }
-    let world = World::new().unwrap();
+    let world = World::with_queues(4).unwrap();
     let site = world.site(&[("small", b"hello")]).unwrap();
     let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
-    let engine = outboard.start_engine(&world, None).unwrap();
+    let engine = outboard.start_engine_with(&world, settings).unwrap();
     let _serve = outboard.start_serve(&world, &site, address()).unwrap();
     let in_client = |work: &mut (dyn FnMut() + Send)| {
         world.on(Side::Client, || {
@@ -110,6 +111,7 @@ fn a_stopped_engine_costs_no_client() {
             let _ = engine.signal(Signal::CONT);
         });
         more(ANSWERS);
+        let mut kernels: Vec<TcpStream> = Vec::new();
         for _ in 0..2 {
             engine.signal(Signal::STOP).unwrap();
             // Those that are at the engine wait for it; who comes now is the kernel's.
@@ -120,10 +122,13 @@ fn a_stopped_engine_costs_no_client() {
                 meanwhile = Some(stream);
             })
             .unwrap();
+            kernels.extend(meanwhile);
+            // It goes on there while the engine is away.
+            kernels.iter_mut().for_each(ask);
             engine.signal(Signal::CONT).unwrap();
             more(ANSWERS);
             // What began at the kernel stays there, and what began at the engine is still there.
-            ask(&mut meanwhile.unwrap());
+            kernels.iter_mut().for_each(ask);
             ask(&mut before);
         }
     });
@@ -145,6 +150,75 @@ fn a_stopped_engine_costs_no_client() {
         );
         in_client(&mut || ask(&mut connect())).unwrap();
     }
+}
+
+#[test]
+fn a_stopped_engine_costs_no_client() {
+    costs_no_client("a_stopped_engine_costs_no_client", "");
+}
+
+#[test]
+fn nor_does_one_with_two_workers() {
+    costs_no_client("nor_does_one_with_two_workers", "workers = 2\n");
+}
+
+#[test]
+fn nor_does_one_that_shares_its_listener_with_the_kernel() {
+    let settings = "placement = \"adaptive\"\nplacement_rate = 1\n";
+    costs_no_client(
+        "nor_does_one_that_shares_its_listener_with_the_kernel",
+        settings,
+    );
+}
+
+/// It answers on each with what it hears.
+fn echo(listener: &TcpListener, connections: usize) {
+    std::thread::scope(|scope| {
+        for _ in 0..connections {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+            scope.spawn(move || {
+                let mut bytes = [0; 100];
+                while let Ok(length @ 1..) = stream.read(&mut bytes) {
+                    stream.write_all(&bytes[..length]).expect("it listens");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_a_program_opens_is_opened_whether_or_not_its_engine_is_stopped() {
+    let test = "what_a_program_opens_is_opened_whether_or_not_its_engine_is_stopped";
+    if skip_without_root(test) {
+        return;
+    }
+    let world = World::new().unwrap();
+    let outboard = Outboard::new(Path::new(env!("CARGO_BIN_EXE_outboard")), &world);
+    let engine = outboard.start_engine(&world, None).unwrap();
+    let peer = SocketAddr::from((Side::Client.ipv4(), 7000));
+    let listening = world.on(Side::Client, || Ok(TcpListener::bind(peer)?));
+    let listener = listening.expect("free");
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(&listener, 2));
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stopped_engine");
+        let mut program = outboard
+            .on_engine(&world, "python3")
+            .arg(scripts.join("opens.py"))
+            .args([peer.ip().to_string(), peer.port().to_string()])
+            .arg(engine.id().to_string())
+            .log(world.scratch().join("program.log"))
+            .start()
+            .unwrap();
+        let ended = program.wait(PATIENCE);
+        // Whatever became of it, nobody waits for its connections.
+        for _ in 0..2 {
+            let _ = world.on(Side::Client, || Ok(TcpStream::connect(peer)?));
+        }
+        assert!(ended.is_ok_and(|it| it.success()), "{}", program.printed());
+    });
+    let opened = total(&outboard.stats().unwrap(), "tcp_active_opens");
+    assert!(opened >= 1.0, "the engine was asked: {opened}");
 }
 
 #[test]

@@ -104,6 +104,43 @@ fn a_bridge_is_served_and_its_port_is_not() {
 }
 
 #[test]
+fn a_bond_is_served_and_its_member_is_not() {
+    let test = "a_bond_is_served_and_its_member_is_not";
+    if lab::skip_without_root(test) {
+        return;
+    }
+    let world = World::new().expect("namespaces");
+    let (member, address) = (Side::Server.interface(), Side::Server.ipv4());
+    let made = Command::new("ip")
+        .args(["-n", world.name(Side::Server), "link", "add", "bond0"])
+        .args(["type", "bond", "mode", "active-backup", "miimon", "100"])
+        .output();
+    if !made.expect("iproute2 is there").status.success() {
+        let line = format!("SKIPPED (this kernel has no bonds): {test}\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        return;
+    }
+    // Only what is down can become a member; its hardware address becomes the bond's.
+    ip(&world, &format!("address flush dev {member}"));
+    ip(&world, &format!("link set {member} down"));
+    ip(&world, &format!("link set {member} master bond0"));
+    ip(&world, &format!("address add {address}/24 dev bond0"));
+    ip(&world, "link set bond0 up");
+    let expected =
+        format!("{member} is a port of the bond bond0, which has the addresses: name bond0");
+    assert_eq!(refusal(&world, member), expected);
+
+    let engine = Engine::start(&world, |config| config.interface = "bond0".into());
+    let (mut host, _kernel, address) = engine.listening(&world);
+    let mut client = connect(&world, address);
+    client.write_all(b"by a bond").expect("sent");
+    let conn = host.accepted();
+    assert_eq!(host.receive(conn), b"by a bond");
+    host.send(conn, b"and back", 9);
+    assert_eq!(read(&mut client, 8), b"and back");
+}
+
+#[test]
 fn a_tunnel_is_refused_in_words() {
     if lab::skip_without_root("a_tunnel_is_refused_in_words") {
         return;
