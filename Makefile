@@ -17,7 +17,7 @@ share := $(DESTDIR)$(PREFIX)/share
 doc := $(share)/doc/outboard
 generated := $(TARGET)/generated
 
-.PHONY: all build test demo install install-files uninstall deb pages site install-deps help
+.PHONY: all build test long demo install install-files uninstall deb pages site install-deps help
 
 all: build
 
@@ -28,6 +28,18 @@ build: ## Build everything, optimised
 test: ## Run the whole suite (what CI runs): checks, tests, docs
 	@scripts/deps.sh test
 	$(CARGO) xtask ci
+
+# Minutes of simulated scenarios and of random programs.
+MINUTES ?= 30
+
+long: ## Run what takes hours beside the suite: other kernels, a storm, simulations, random programs; MINUTES=30 of each
+	@scripts/deps.sh test
+	$(CARGO) xtask simulate --minutes $(MINUTES)
+	$(CARGO) xtask differ --minutes $(MINUTES)
+	ulimit -n 200000 && OUTBOARD_STORM=65000 OUTBOARD_STORM_IDLE=1 \
+		$(CARGO) test --release -p outboard-engine --test beside_the_kernel storm -- --nocapture
+	$(CARGO) xtask suites
+	$(CARGO) xtask machines
 
 demo: ## Serve a site on a private engine and account for it; KEEP=1 leaves it up
 	@scripts/deps.sh demo
