@@ -118,8 +118,8 @@ pub struct Listener {
     pub mixed_since: u64,
     /// When that was, as the [network](crate::network::Network::now) says.
     pub mixed_at: u64,
-    /// A question about its port is not answered yet.
-    pub asked: bool,
+    /// The question about its port that is not answered yet: answers to those before are not about it.
+    pub asked: Option<u64>,
     /// When that was asked, as the [network](crate::network::Network::now) says.
     pub asked_at: u64,
     /// The cookies of the kernel's sockets that were shown for it and, as far as is known, listen: while
@@ -157,7 +157,7 @@ impl Listener {
             shared: None,
             mixed_since: 0,
             mixed_at: 0,
-            asked: false,
+            asked: None,
             asked_at: 0,
             proofs: Vec::new(),
             owner: uid,

@@ -66,8 +66,9 @@ struct Told {
     late: BTreeSet<u16>,
     /// The steering refuses the next change.
     refuses: bool,
-    /// When the kernel was left a new connection, if it may have that.
+    /// When the kernel was left a new connection, and where it has none of that any more.
     left_at: Option<u64>,
+    forgotten: BTreeSet<(IpAddr, u16)>,
 }
 
 impl FixedNetwork {
@@ -137,6 +138,7 @@ impl FixedNetwork {
     pub fn leave_some(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.left_at = Some(told.time);
+        told.forgotten.clear();
     }
 
     /// The workers that were said to be late.
@@ -264,7 +266,8 @@ impl Network for FixedNetwork {
             .steered
             .iter()
             .map(|&(address, port, _)| (address, port));
-        all.filter(|_| told.left_at.is_some()).collect()
+        let all = all.filter(|of| told.left_at.is_some() && !told.forgotten.contains(of));
+        all.collect()
     }
 
     fn only_ours(&mut self, address: IpAddr, port: u16, as_of: u64) -> std::io::Result<bool> {
@@ -272,10 +275,11 @@ impl Network for FixedNetwork {
         if std::mem::take(&mut told.refuses) {
             return Err(Errno::NOMEM.into());
         }
-        if told.left_at.is_some_and(|at| at >= as_of) {
+        let is_over = told.left_at.is_none_or(|at| at < as_of);
+        if !is_over && !told.forgotten.contains(&(address, port)) {
             return Ok(false);
         }
-        told.left_at = None;
+        told.forgotten.insert((address, port));
         drop(told);
         self.steer(address, port, Steered::Engine).map(|()| true)
     }

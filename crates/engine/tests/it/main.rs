@@ -48,6 +48,7 @@ mod telling;
 mod tickets;
 mod tracing;
 mod two_links;
+mod two_listeners;
 mod unread;
 mod versions;
 mod waits;

@@ -92,9 +92,13 @@ impl<D: Device, N: Network> Worker<D, N> {
             return;
         };
         let mixed = listener.how == Steered::Mixed && !listener.steered.is_empty();
-        if !mixed || std::mem::replace(&mut listener.asked, true) {
+        if !mixed || listener.asked.is_some() {
             return;
         }
+        // Each has a number of its own: what is answered to one before was looked at before this moment, in which the
+        // steering may have noted more.
+        self.questions += 1;
+        listener.asked = Some(self.questions);
         listener.asked_at = self.network.now();
         self.slow.tell(Tale::Mixed {
             port: listener.local.port(),
@@ -109,10 +113,12 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.beat();
         let mut again = Vec::new();
         for listener in self.listeners.iter_mut() {
-            if listener.local.port() != port {
+            // One that has asked since then hears another answer.
+            let is_answered = listener.asked.is_some_and(|asked| asked <= question);
+            if listener.local.port() != port || !is_answered {
                 continue;
             }
-            listener.asked = false;
+            listener.asked = None;
             if listener.how != Steered::Mixed {
                 continue;
             }
