@@ -80,14 +80,10 @@ impl Left {
         }
     }
 
-    /// False if there is no such endpoint.
-    pub fn remove(&mut self, endpoint: Endpoint) -> bool {
-        let Some(number) = self.numbers.remove(&endpoint) else {
-            return false;
-        };
-        self.words.of(number).store(0, Ordering::Relaxed);
-        self.free.push(number);
-        true
+    /// An endpoint that the program does not find any more has no number. Its word is made new for the next, and not
+    /// here: who found the endpoint a moment ago may still read it, and keeps the kernel's connections apart by it.
+    pub fn remove(&mut self, endpoint: Endpoint) {
+        self.free.extend(self.numbers.remove(&endpoint));
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Endpoint> {

@@ -309,11 +309,13 @@ impl Steering {
     /// # Errors
     /// [`SteeringError::NotSteered`]; [`SteeringError::Map`].
     pub fn remove_port(&mut self, endpoint: Endpoint) -> Result<(), SteeringError> {
-        if !self.present.remove(endpoint) {
+        if !self.present.contains(endpoint) {
             return Err(SteeringError::NotSteered(endpoint));
         }
-        self.epochs.end(endpoint);
+        // First: what the kernel was left there stays its own until then.
         self.endpoints.remove(&endpoint.key())?;
+        self.present.remove(endpoint);
+        self.epochs.end(endpoint);
         self.hint.forget()
     }
 
