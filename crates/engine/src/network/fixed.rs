@@ -260,14 +260,12 @@ impl Network for FixedNetwork {
         told.time
     }
 
-    fn noted(&self) -> BTreeSet<(IpAddr, u16)> {
+    fn noted(&self, address: IpAddr, port: u16) -> Option<u64> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = self
-            .steered
-            .iter()
-            .map(|&(address, port, _)| (address, port));
-        let all = all.filter(|of| told.left_at.is_some() && !told.forgotten.contains(of));
-        all.collect()
+        let mut steered = self.steered.iter();
+        let is_steered = steered.any(|&(a, p, _)| (a, p) == (address, port));
+        let is_left = is_steered && !told.forgotten.contains(&(address, port));
+        told.left_at.filter(|_| is_left)
     }
 
     fn only_ours(&mut self, address: IpAddr, port: u16, as_of: u64) -> std::io::Result<bool> {

@@ -9,7 +9,6 @@ mod of_kernel;
 mod paths;
 mod scope;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -199,15 +198,16 @@ pub trait Network {
     /// Not any more.
     fn hide_socket(&mut self, cookie: u64);
 
-    /// What time it is for [`only_ours`](Self::only_ours), in nanoseconds.
+    /// What time it is for the steering, in nanoseconds.
     fn now(&self) -> u64 {
         0
     }
 
-    /// The ports of own addresses at which the kernel was left a new connection since it was [found](Self::only_ours) to
-    /// have none. What follows on it is the kernel's, too, whatever was said.
-    fn noted(&self) -> BTreeSet<(IpAddr, u16)> {
-        BTreeSet::new()
+    /// When the kernel was last left a new connection at a port of an own address, by [`now`](Self::now), if it was since
+    /// it was [found](Self::only_ours) to have none. What follows on it is the kernel's, too, whatever was said.
+    fn noted(&self, address: IpAddr, port: u16) -> Option<u64> {
+        let _ = (address, port);
+        None
     }
 
     /// Sends a mixed port of an own address to the engine: the kernel had no connections there when it was asked,

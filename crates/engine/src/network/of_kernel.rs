@@ -4,7 +4,6 @@ mod interface;
 mod links;
 mod tables;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -48,8 +47,8 @@ pub trait Steer {
     fn hide_socket(&mut self, cookie: u64) -> std::io::Result<()>;
     /// What time it is, in nanoseconds.
     fn now(&self) -> u64;
-    /// The ports at which the kernel was left a new connection that is not forgotten.
-    fn noted(&self) -> BTreeSet<(IpAddr, u16)>;
+    /// When the kernel was last left a new connection there, if that is not forgotten.
+    fn noted(&self, address: IpAddr, port: u16) -> Option<u64>;
     /// The kernel has no connections there of what was left to it until `as_of`; false if it was left some since, or
     /// a moment before.
     fn forget_left(&mut self, address: IpAddr, port: u16, as_of: u64) -> bool;
@@ -440,8 +439,8 @@ impl<S: Steer> Network for KernelNetwork<S> {
         self.steering.now()
     }
 
-    fn noted(&self) -> BTreeSet<(IpAddr, u16)> {
-        self.steering.noted()
+    fn noted(&self, address: IpAddr, port: u16) -> Option<u64> {
+        self.steering.noted(address, port)
     }
 
     fn only_ours(&mut self, address: IpAddr, port: u16, as_of: u64) -> std::io::Result<bool> {

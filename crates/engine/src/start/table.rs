@@ -7,7 +7,7 @@
 //! The tables say the same on all interfaces: this machine takes what is for any of its addresses by whichever
 //! interface it comes. Only a link-local address is steered on its own link alone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -51,7 +51,7 @@ struct ShownSocket {
 struct Absences(AtomicU64);
 
 /// The table, as one worker uses it. What it does is rare, and takes the kernel a few microseconds; so the
-/// workers share it by a lock.
+/// workers share it by a lock. What is noted at its listeners' endpoints each looks up once a second, one at a time.
 pub(super) struct SteeringTable {
     table: Arc<Mutex<Table>>,
     worker: WorkerId,
@@ -289,11 +289,11 @@ impl Steer for SteeringTable {
         netdev::steering::now_ns()
     }
 
-    fn noted(&self) -> BTreeSet<(IpAddr, u16)> {
+    fn noted(&self, address: IpAddr, port: u16) -> Option<u64> {
+        let endpoint = Endpoint::new(address, port);
         let table = self.table();
-        let all = table.steerings.iter().flat_map(Steering::noted);
-        all.map(|endpoint| (endpoint.address, endpoint.port))
-            .collect()
+        let each = table.steerings.iter().map(|it| it.noted(endpoint));
+        each.max().flatten()
     }
 
     fn forget_left(&mut self, address: IpAddr, port: u16, as_of: u64) -> bool {

@@ -21,7 +21,7 @@ fn how(world: &World) -> Steered {
     let [(address, port, how)] = network.steered[..] else {
         panic!("one port: {:?}", network.steered);
     };
-    let is_noted = network.noted().contains(&(address, port));
+    let is_noted = network.noted(address, port).is_some();
     match how {
         // The steering goes by what it has noted itself.
         Steered::Engine if is_noted => Steered::Mixed,

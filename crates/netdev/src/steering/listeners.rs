@@ -90,15 +90,11 @@ impl Left {
         self.numbers.keys().copied()
     }
 
-    /// Those where the kernel was left something since that was forgotten.
-    fn noted(&self) -> Vec<Endpoint> {
-        let is_noted = |number: u32| self.words.of(number).load(Ordering::Relaxed) != 0;
-        // Mostly there are none, and the words lie side by side.
-        if !(0..self.next).any(is_noted) {
-            return Vec::new();
-        }
-        let noted = self.numbers.iter().filter(|(_, number)| is_noted(**number));
-        noted.map(|(endpoint, _)| *endpoint).collect()
+    /// When the kernel was last left something at an endpoint, if that is not forgotten.
+    fn noted(&self, endpoint: Endpoint) -> Option<u64> {
+        let number = self.numbers.get(&endpoint)?;
+        let when = self.words.of(*number).load(Ordering::Relaxed);
+        (when != 0).then_some(when)
     }
 
     /// What was left until `as_of` is over. False if there was something since, or may have been.
@@ -138,10 +134,10 @@ impl Steering {
         Ok(self.shown.cookies.remove(&cookie)?)
     }
 
-    /// The endpoints at which the kernel was left a new connection since [`forget_left`](Self::forget_left), in no order:
-    /// they are mixed, however they are said to be shared.
-    pub fn noted(&self) -> Vec<Endpoint> {
-        self.present.noted()
+    /// When the kernel was last left a new connection at an endpoint, by [`now_ns`](super::now_ns), if it was since
+    /// [`forget_left`](Self::forget_left): then that is mixed, however it is said to be shared.
+    pub fn noted(&self, endpoint: Endpoint) -> Option<u64> {
+        self.present.noted(endpoint)
     }
 
     /// The kernel has no connections at an endpoint of what it was left until `as_of`, by

@@ -54,14 +54,11 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Mixes listeners all of whose segments were to be the engine's where the kernel was left a new connection: the
     /// steering looks each segment up there since, and goes on until it is asked about.
     pub(super) fn mix_what_was_left(&mut self) {
-        let noted = self.network.noted();
-        if noted.is_empty() {
-            return;
-        }
         let is_noted = |listener: &&Listener| {
             let port = listener.local.port();
             let mut own = listener.own_to_take();
-            listener.how == Steered::Engine && own.any(|address| noted.contains(&(address, port)))
+            listener.how == Steered::Engine
+                && own.any(|address| self.network.noted(address, port).is_some())
         };
         let left = self.listeners.iter().filter(is_noted);
         let left: Vec<u32> = left.map(|listener| listener.number).collect();
