@@ -497,8 +497,10 @@ static __always_inline int look_up(struct xdp_md *context, struct hint *hint)
 			/* Where nobody listens, somebody may by the time the kernel looks. */
 			if (asks && (!state || state == STATE_NOT_SHOWN))
 				return leave_new(treatment, REASON_CLOSING);
+			/* A SYN ends one in TIME-WAIT, and its client may be sent a cookie. */
 			if (mixed && is_kernels(context, state, &tuple, tuple_size, type, &segment))
-				return to_kernel(REASON_KERNEL_CONNECTION);
+				return segment.opens ? leave_new(treatment, REASON_KERNEL_CONNECTION) :
+						       to_kernel(REASON_KERNEL_CONNECTION);
 		}
 	}
 

@@ -439,6 +439,10 @@ fn mixed_port(address: IpAddr) {
     drop(accepted);
     drop(client);
     expect(&bench, "TIME-WAIT", segment(peer, ACK), kernels);
+    // A SYN to it is a new one, of which the kernel may know nothing after it: it answers by a cookie.
+    assert_eq!(bench.steering.noted(endpoint), None);
+    expect(&bench, "again, a SYN", segment(peer, SYN), kernels);
+    assert!(bench.steering.noted(endpoint).is_some());
 
     bench
         .steering
