@@ -359,12 +359,16 @@ static __always_inline int is_mixed(const struct treatment *treatment)
 	return when && *when;
 }
 
-/* Leaves a new connection at an endpoint that is not shared to the kernel. What follows on it is the kernel's, too. */
+/* Leaves a new connection at an endpoint that is not shared to the kernel. What follows on it is the kernel's, too. At
+ * others than listeners' nothing follows: a socket that holds a leased port does not listen. */
 static __always_inline int leave_new(const struct treatment *treatment, __u32 reason)
 {
 	__u32 number = treatment->number;
-	volatile __u64 *when = bpf_map_lookup_elem(&left, &number);
+	volatile __u64 *when;
 
+	if (!(treatment->flags & (FLAG_LISTENER | FLAG_CLOSING)))
+		return to_kernel(reason);
+	when = bpf_map_lookup_elem(&left, &number);
 	if (when)
 		*when = bpf_ktime_get_ns();
 	return to_kernel(reason);

@@ -376,6 +376,13 @@ fn without_a_receiver_the_kernel_answers() {
     bench.expect("one", &v4(), Verdict::Redirect, Reason::Engine);
     drop(socket);
     bench.expect("closed", &v4(), Verdict::Kernel, Reason::NoReceiver);
+    // At the endpoint of a listener what follows may be the kernel's, too; at others it would only be looked up.
+    let endpoint = Endpoint::new(IpAddr::V4(OURS), PORT);
+    assert_eq!(bench.steering.noted(endpoint), None);
+    let listener = bench.steering.set_share(endpoint, Share::Listener);
+    listener.expect("steered");
+    bench.expect("nobody listens", &v4(), Verdict::Kernel, Reason::Closing);
+    assert!(bench.steering.noted(endpoint).is_some());
     let error = bench.steering.connect_queue(MAX_QUEUES, unbound_socket());
     assert!(matches!(error, Err(SteeringError::NoSuchQueue(MAX_QUEUES))));
 }
