@@ -23,6 +23,7 @@ mod metrics;
 mod netfilter;
 mod older_tables;
 mod placing;
+mod ports;
 mod rates;
 mod readers;
 mod reclaims;

@@ -7,12 +7,14 @@
 //! is mixed until it hears that the kernel has nothing there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::Desk;
 use super::cookies::Cookies;
+use super::ports::Ports;
 use crate::exchange::{Order, WorkerId};
 use crate::slow::control::listens_on_all_of;
 use crate::slow::kernel::sock_diag;
@@ -94,8 +96,10 @@ pub(super) struct Followed {
     /// Mixed ports, and the last question of each worker about each.
     mixed: BTreeMap<(u16, WorkerId), u64>,
     /// Ports of them that are looked at next, and when they are.
-    new: BTreeSet<u16>,
+    new: Ports,
     new_at: Option<Instant>,
+    /// The last of those that are looked at again, while that goes on.
+    last: Option<u16>,
     /// What the kernel has sent to clients of which it knows nothing.
     cookies: Cookies,
     /// When ports were looked at that had just become mixed, if that is not long ago.
@@ -120,12 +124,21 @@ impl Followed {
             confined: BTreeSet::new(),
             promised: false,
             mixed: BTreeMap::new(),
-            new: BTreeSet::new(),
+            new: Ports::default(),
             new_at: None,
+            last: None,
             cookies: Cookies::default(),
             looked: BTreeMap::new(),
             proofs_at: None,
             mixed_at: None,
+        }
+    }
+
+    /// All mixed ports are looked at again a period after that was last done: not before it is done, however long it
+    /// takes.
+    fn come_back(&mut self, now: Instant) {
+        if self.last.is_none() {
+            self.mixed_at.get_or_insert(now + PERIOD);
         }
     }
 
@@ -135,6 +148,11 @@ impl Followed {
         let ports = self.new_at.into_iter().chain(self.mixed_at);
         proofs.into_iter().chain(ports).min()
     }
+}
+
+/// The questions of all workers about a port.
+fn all_who_ask(port: u16) -> RangeInclusive<(u16, WorkerId)> {
+    (port, WorkerId(0))..=(port, WorkerId(u16::MAX))
 }
 
 impl Desk {
@@ -175,10 +193,10 @@ impl Desk {
         let looked = &mut self.followed.looked;
         looked.retain(|_, at| now.saturating_duration_since(*at) < PERIOD);
         if looked.contains_key(&(port, from)) {
-            self.followed.mixed_at.get_or_insert(now + PERIOD);
+            self.followed.come_back(now);
             return;
         }
-        self.followed.new.insert(port);
+        self.followed.new.push(port);
         self.followed.new_at.get_or_insert(now + AFTER_ANSWERS);
     }
 
@@ -188,23 +206,31 @@ impl Desk {
         let followed = &mut self.followed;
         let mut unused = Vec::new();
         for _ in 0..PORTS_AT_ONCE {
-            let Some(port) = followed.new.pop_first() else {
+            let Some(port) = followed.new.pop() else {
                 break;
             };
+            if followed.last == Some(port) {
+                followed.last = None;
+            }
+            // One look answers all.
+            let of_port = followed.mixed.range(all_who_ask(port));
+            let asked: Vec<_> = of_port.map(|(of, _)| *of).collect();
+            // They may have been answered meanwhile, or nobody listens there any more.
+            if asked.is_empty() {
+                continue;
+            }
             if followed.kernel.connections(port) == 0 {
                 unused.push(port);
             }
-            // One look answers all.
-            let of_port = (port, WorkerId(0))..=(port, WorkerId(u16::MAX));
-            for (of, _) in followed.mixed.range(of_port) {
-                followed.looked.insert(*of, now);
-            }
+            followed
+                .looked
+                .extend(asked.into_iter().map(|of| (of, now)));
         }
         let more = !followed.new.is_empty();
         followed.new_at = more.then(|| Instant::now() + AFTER_ANSWERS);
         self.tell_of_unused(&unused);
         if !self.followed.mixed.is_empty() {
-            self.followed.mixed_at.get_or_insert(now + PERIOD);
+            self.followed.come_back(Instant::now());
         }
     }
 
@@ -216,18 +242,19 @@ impl Desk {
         // Later than it was looked at connections: what was a cookie then is one of those, or counted here.
         let sent = self.followed.kernel.cookies_sent();
         let cookies = self.followed.cookies.may_be_answered(sent, Instant::now());
-        self.followed.mixed.retain(|&(port, asks), &mut question| {
-            let unused = ports.contains(&port);
-            if unused {
+        for &port in ports {
+            let of_port = self.followed.mixed.range(all_who_ask(port));
+            let asked: Vec<_> = of_port.map(|(of, question)| (*of, *question)).collect();
+            for (of, question) in asked {
+                self.followed.mixed.remove(&of);
                 let answer = Order::OnlyOurs {
                     port,
                     question,
                     cookies,
                 };
-                self.crew.order(asks, answer);
+                self.crew.order(of.1, answer);
             }
-            !unused
-        });
+        }
     }
 
     /// Whether a socket was shown as proof for this port, and listens, as far as is known.
@@ -311,14 +338,17 @@ impl Desk {
         }
     }
 
-    /// All mixed ports are looked at next.
+    /// All mixed ports are looked at next, behind those that wait for it already.
     fn look_at_mixed(&mut self, now: Instant) {
         // Where no listener is left nobody needs to know.
-        let Followed { mixed, proofs, .. } = &mut self.followed;
-        mixed.retain(|(port, _), _| proofs.values().any(|proven| proven == port));
-        self.followed.new = mixed.keys().map(|(port, _)| *port).collect();
-        let any = !self.followed.new.is_empty();
-        self.followed.new_at = any.then_some(now);
+        let Followed {
+            mixed, proofs, new, ..
+        } = &mut self.followed;
+        let listened: BTreeSet<u16> = proofs.values().copied().collect();
+        mixed.retain(|(port, _), _| listened.contains(port));
+        mixed.keys().for_each(|(port, _)| new.push(*port));
+        self.followed.last = self.followed.new.last();
+        self.followed.new_at = self.followed.last.map(|_| now);
         self.followed.mixed_at = None;
     }
 }
@@ -333,9 +363,15 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::{Arc, Mutex};
 
-    /// The cookie of each socket that listens, and the ports that have connections.
+    /// The cookie of each socket that listens, the ports that have connections, and those that were asked about.
     #[derive(Clone, Default)]
-    struct Stated(Arc<Mutex<(HashSet<u64>, HashSet<u16>)>>);
+    struct Stated(Arc<Mutex<(HashSet<u64>, HashSet<u16>, Vec<u16>)>>);
+
+    impl Stated {
+        fn looked(&self) -> Vec<u16> {
+            self.0.lock().expect("no panic").2.clone()
+        }
+    }
 
     impl KernelSockets for Stated {
         fn listening(&mut self) -> Option<HashMap<u64, u32>> {
@@ -344,7 +380,9 @@ mod tests {
         }
 
         fn connections(&mut self, port: u16) -> usize {
-            usize::from(self.0.lock().expect("no panic").1.contains(&port))
+            let mut stated = self.0.lock().expect("no panic");
+            stated.2.push(port);
+            usize::from(stated.1.contains(&port))
         }
 
         fn cookies_sent(&mut self) -> Option<u64> {
@@ -506,5 +544,56 @@ mod tests {
         desk.mixed(WorkerId::FIRST, 7, 2);
         desk.look_at_sockets(desk.followed.mixed_at.expect("in a while"));
         assert_eq!(left(&desk), 1);
+    }
+
+    /// Somebody listens on a port, and a worker asks about it.
+    fn listen(desk: &mut Desk, stated: &Stated, port: u16) {
+        stated.0.lock().expect("no panic").0.insert(port.into());
+        desk.follow_proof(port.into(), port);
+        desk.mixed(WorkerId::FIRST, port, 1);
+    }
+
+    #[test]
+    fn each_port_has_its_turn_however_long_it_takes_to_look_at_all() {
+        const PORTS: u16 = 3 * PORTS_AT_ONCE as u16;
+        let (mut desk, _fast, stated) = desk();
+        for port in 1..=PORTS {
+            stated.0.lock().expect("no panic").1.insert(port);
+            listen(&mut desk, &stated, port);
+        }
+        // As if a few took longer than a period.
+        let mut now = Instant::now();
+        for _ in 0..3 {
+            now += 2 * PERIOD;
+            desk.look_at_sockets(now);
+        }
+        assert!(stated.looked().into_iter().eq(1..=PORTS));
+        for _ in 0..4 {
+            now += 2 * PERIOD;
+            desk.look_at_sockets(now);
+        }
+        let looked = stated.looked();
+        let times = |port| looked.iter().filter(|its| **its == port).count();
+        assert!((1..=PORTS).all(|port| times(port) >= 2), "{looked:?}");
+    }
+
+    #[test]
+    fn who_listens_on_ever_other_ports_takes_nobodys_turn() {
+        const PORT: u16 = 8080;
+        let (mut desk, _fast, stated) = desk();
+        stated.0.lock().expect("no panic").1.insert(PORT);
+        listen(&mut desk, &stated, PORT);
+        let mut now = Instant::now();
+        let mut others = 1024..;
+        for _ in 0..10 {
+            for port in others.by_ref().take(PORTS_AT_ONCE) {
+                listen(&mut desk, &stated, port);
+            }
+            now += 2 * PERIOD;
+            desk.look_at_sockets(now);
+        }
+        let looked = stated.looked();
+        let times = looked.iter().filter(|port| **port == PORT).count();
+        assert!(times >= 3, "{looked:?}");
     }
 }
