@@ -122,6 +122,8 @@ pub struct Listener {
     pub asked: Option<u64>,
     /// When that was asked, as the [network](crate::network::Network::now) says.
     pub asked_at: u64,
+    /// Until then it would be asked in vain, by the same time.
+    pub ask_from: u64,
     /// The cookies of the kernel's sockets that were shown for it and, as far as is known, listen: while
     /// none does, its port is nobody's here.
     pub proofs: Vec<u64>,
@@ -159,6 +161,7 @@ impl Listener {
             mixed_at: 0,
             asked: None,
             asked_at: 0,
+            ask_from: 0,
             proofs: Vec::new(),
             owner: uid,
             lacks_memory: false,
@@ -169,6 +172,13 @@ impl Listener {
     /// It is mixed since this question and this time.
     pub fn mix(&mut self, question: u64, now: u64) {
         (self.mixed_since, self.mixed_at) = (question, now);
+        self.ask_from = 0;
+    }
+
+    /// Whether it is time to ask about its port, which is mixed and not asked about.
+    pub fn is_to_ask(&self, now: u64) -> bool {
+        let is_mixed = self.how == Steered::Mixed && !self.steered.is_empty();
+        is_mixed && self.asked.is_none() && self.ask_from <= now
     }
 
     /// How it is steered while new connections may be the engine's and the kernel may have some.

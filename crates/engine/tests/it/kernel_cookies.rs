@@ -38,3 +38,23 @@ fn a_port_stays_mixed_while_clients_may_have_cookies() {
     world.worker.network().pass(COOKIE_LIFE);
     assert_eq!(how(&mut world), Steered::Engine);
 }
+
+/// It would be asked for each new listener once a second, for two minutes.
+#[test]
+fn nobody_looks_for_connections_while_cookies_would_decide_alone() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    *world.kernel.cookies.lock().expect("no panic") = 5;
+    let kernel = TcpListener::bind("0.0.0.0:0").expect("a port");
+    world.show(&mut host, &kernel);
+    let looks = |world: &World| *world.kernel.looks.lock().expect("no panic");
+    let first = looks(&world);
+    let nearly = COOKIE_LIFE - Duration::from_secs(1);
+    for time in [Duration::ZERO, nearly] {
+        world.worker.network().pass(time);
+        assert_eq!(how(&mut world), Steered::Mixed);
+        assert_eq!(looks(&world), first);
+    }
+    world.worker.network().pass(COOKIE_LIFE - nearly);
+    assert_eq!(how(&mut world), Steered::Engine);
+}

@@ -297,6 +297,8 @@ pub struct Kernel {
     pub connections: Arc<Mutex<HashMap<u16, usize>>>,
     /// How many SYN cookies it has sent.
     pub cookies: Arc<Mutex<u64>>,
+    /// How often it was asked for connections.
+    pub looks: Arc<Mutex<u64>>,
 }
 
 impl KernelSockets for Kernel {
@@ -305,6 +307,7 @@ impl KernelSockets for Kernel {
     }
 
     fn connections(&mut self, port: u16) -> usize {
+        *self.looks.lock().expect("no panic") += 1;
         let connections = self.connections.lock().expect("no panic");
         connections.get(&port).copied().unwrap_or(0)
     }

@@ -83,20 +83,32 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// Asks whether the kernel has connections on a listener's port, if that is mixed and not asked yet.
+    /// Asks about the ports of which it was in vain until now.
+    pub(super) fn ask_later(&mut self) {
+        let now = self.network.now();
+        let listeners = self.listeners.iter();
+        let waiting = listeners.filter(|listener| listener.is_to_ask(now));
+        let waiting: Vec<u32> = waiting.map(|listener| listener.number).collect();
+        for number in waiting {
+            self.ask_of_mixed(number);
+        }
+    }
+
+    /// Asks whether the kernel has connections on a listener's port, if that is mixed and not asked yet, unless it would
+    /// be in vain.
     pub(super) fn ask_of_mixed(&mut self, number: u32) {
+        let now = self.network.now();
         let Some(listener) = self.listeners.get_mut(number) else {
             return;
         };
-        let mixed = listener.how == Steered::Mixed && !listener.steered.is_empty();
-        if !mixed || listener.asked.is_some() {
+        if !listener.is_to_ask(now) {
             return;
         }
         // Each has a number of its own: what is answered to one before was looked at before this moment, in which the
         // steering may have noted more.
         self.questions += 1;
         listener.asked = Some(self.questions);
-        listener.asked_at = self.network.now();
+        listener.asked_at = now;
         self.slow.tell(Tale::Mixed {
             port: listener.local.port(),
             question: self.questions,
@@ -121,18 +133,28 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             // Who was left to the kernel since then may have been sent a cookie, which is in no table of its.
             let life = if cookies { COOKIE_LIFE } else { Duration::ZERO };
-            let as_of = listener.asked_at.saturating_sub(life.as_nanos() as u64);
-            if listener.mixed_since > question || listener.mixed_at > as_of {
-                again.push(listener.number);
-                continue;
-            }
-            let only = listener.own_to_take().try_fold(true, |all, address| {
-                let only = self.network.only_ours(address, port, as_of)?;
-                Ok::<_, std::io::Error>(all && only)
-            });
+            let life = life.as_nanos() as u64;
+            let as_of = listener.asked_at.saturating_sub(life);
+            let is_older = listener.mixed_since > question || listener.mixed_at > as_of;
+            let only = match is_older {
+                true => Ok(false),
+                // Of each, whatever is found of another.
+                false => listener.own_to_take().try_fold(true, |all, address| {
+                    let only = self.network.only_ours(address, port, as_of)?;
+                    Ok::<_, std::io::Error>(all && only)
+                }),
+            };
             match only {
                 Ok(true) => listener.how = Steered::Engine,
-                Ok(false) => again.push(listener.number),
+                Ok(false) => {
+                    // To look for connections there takes long, and would say nothing while cookies live that may be of
+                    // then.
+                    let own = listener.own_to_take();
+                    let noted = own.filter_map(|address| self.network.noted(address, port));
+                    let last = noted.fold(listener.mixed_at, u64::max);
+                    listener.ask_from = last.saturating_add(life);
+                    again.push(listener.number);
+                }
                 Err(error) => {
                     tracing::warn!(port, %error, "the port stays mixed for now");
                     again.push(listener.number);

@@ -334,6 +334,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.count_users();
         }
         self.mix_what_was_left();
+        self.ask_later();
         self.tell_opening();
         self.try_files_again(usize::MAX);
         self.paths.tick(&mut self.network);
