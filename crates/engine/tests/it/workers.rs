@@ -96,6 +96,31 @@ fn who_does_not_come_for_what_it_is_handed_is_told_of() {
     assert_eq!(late(&world), [0]);
 }
 
+/// Others may go on to take new ones while the worker does not that has this one.
+#[test]
+fn what_is_handed_for_a_connection_that_there_is_says_nothing_of_new_ones() {
+    let mut world = World::of_workers(2);
+    let mut host = world.attach(None);
+    let (port, _) = world.listen(&mut host);
+    world.peer.sends_to = 1;
+    let peer = world.peer.connect(world.now, port);
+    world.settle();
+    let turn = |world: &mut World| {
+        while world.peer.turn(world.now) | world.others[0].turn(world.now) {}
+    };
+    let handed = |world: &World| world.others[0].counters().frames_handed;
+    let first = handed(&world);
+    world.peer.send(world.now, peer, b"data");
+    turn(&mut world);
+    let second = handed(&world);
+    assert!(second > first);
+    // It sends that again.
+    world.now += Duration::from_secs(2);
+    turn(&mut world);
+    assert!(handed(&world) > second);
+    assert!(world.others[0].network().late().is_empty());
+}
+
 #[test]
 fn a_connection_that_a_program_opens_hears_its_answer_from_any_queue() {
     let mut world = World::of_workers(2);

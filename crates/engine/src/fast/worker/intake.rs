@@ -284,6 +284,9 @@ impl<N: Network> Intake<'_, N> {
         let flow = syn.flow();
         let handoff = self.handoff.as_mut()?;
         let to = handoff.acceptor(self.now, syn.dst, port, &flow)?;
+        if handoff.is_late(self.now, to) {
+            self.network.note_late(to.0);
+        }
         let pair = self.stack.export_taken_over(self.now, syn)?;
         handoff.give_exported(self.stack, &flow, to);
         let handed = handoff.hand(to, Handed::Ended(Box::new(pair)));
@@ -314,7 +317,15 @@ impl<N: Network> Intake<'_, N> {
         } else if self.stack.listens_on(segment.dst, port) {
             None
         } else {
-            handoff.acceptor(self.now, segment.dst, port, &flow)
+            let acceptor = handoff.acceptor(self.now, segment.dst, port, &flow);
+            // Nobody else could have had this new connection. What is of one that there is says nothing of new ones.
+            if opens(segment)
+                && let Some(to) = acceptor
+                && handoff.is_late(self.now, to)
+            {
+                self.network.note_late(to.0);
+            }
+            acceptor
         };
         let other = other.filter(|other| *other != handoff.own())?;
         Some((other, false))
@@ -324,9 +335,6 @@ impl<N: Network> Intake<'_, N> {
         let Some(handoff) = &mut self.handoff else {
             return Ok(());
         };
-        if handoff.is_late(self.now, to) {
-            self.network.note_late(to.0);
-        }
         if !handoff.hand_frame(self.now, to, frame) {
             return self.drop(Drop::HandoffFull);
         }
