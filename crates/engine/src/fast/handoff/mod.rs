@@ -192,11 +192,16 @@ impl Handoff {
         flow: &FlowKey,
     ) -> Option<WorkerId> {
         let others = self.joint.acceptors.reached_by(address, port) & !self.own.bit();
+        let hash = self.hasher.hash(flow) >> 32;
+        let first = pick(others, hash)?;
+        // The others are looked at in need alone: what says so of each is written by whoever hands it something.
+        if !self.is_late(now, first) {
+            return Some(first);
+        }
         let each = (0..self.workers()).map(|index| WorkerId(index as u16));
         let late = each.filter(|it| others & it.bit() != 0 && self.is_late(now, *it));
         let late = late.fold(0, |late, it| late | it.bit());
-        let hash = self.hasher.hash(flow) >> 32;
-        pick(others & !late, hash).or_else(|| pick(others, hash))
+        pick(others & !late, hash).or(Some(first))
     }
 
     /// Whether another worker has not come for what was handed to it for as long as the steering waits for one.
