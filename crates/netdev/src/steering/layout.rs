@@ -122,8 +122,7 @@ pub enum Share {
     /// over](super::Steering::forget_left).
     Listener,
     /// As [`Listener`](Self::Listener), but for the segments of connections that the kernel has there:
-    /// established, half open, closing or in TIME-WAIT. (Not those that the kernel would only recognise by a SYN
-    /// cookie.)
+    /// established, half open, closing or in TIME-WAIT, or to be known again by a SYN cookie of its own.
     Mixed,
     /// As [`Mixed`](Self::Mixed), and new connections are divided by a keyed hash of their 4-tuples. A connection stays whose it is, also
     /// when the share changes, and a SYN that is sent again goes where the first went.
