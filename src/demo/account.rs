@@ -16,6 +16,8 @@ pub struct Row {
     pub kernel: Trial,
 }
 
+/// What is not known.
+const UNKNOWN: &str = "–";
 /// Within this both are alike: a look on a shared machine tells no more.
 const ALIKE: f64 = 1.05;
 
@@ -36,7 +38,7 @@ pub fn of_servers(rows: &[Row]) -> String {
         kernel,
     } in rows
     {
-        let (accepted, all) = engine.engine_connections.unwrap_or_default();
+        let connections = engine.engine_connections;
         let large = if engine.fetched.large_equal {
             "equal hash"
         } else {
@@ -44,8 +46,8 @@ pub fn of_servers(rows: &[Row]) -> String {
         };
         table.row([
             kind.name().to_string(),
-            placement(accepted, all).to_string(),
-            format!("{accepted} of {all}"),
+            connections.map_or(UNKNOWN, placement).to_string(),
+            connections.map_or(UNKNOWN.to_string(), |(its, all)| format!("{its} of {all}")),
             format!("{} of {}", engine.fetched.pages, Site::pages().count()),
             large.to_string(),
             speed(engine.fetched.speed),
@@ -56,8 +58,9 @@ pub fn of_servers(rows: &[Row]) -> String {
 }
 
 /// Who served, where so many of all connections were the engine's.
-fn placement(accepted: u64, all: u64) -> &'static str {
+fn placement((accepted, all): (u64, u64)) -> &'static str {
     match accepted {
+        _ if all == 0 => UNKNOWN,
         0 => "kernel",
         some if some < all => "both",
         _ => "engine",
@@ -208,15 +211,21 @@ mod tests {
 
     #[test]
     fn the_account_says_which_placement_served() {
-        for (accepted, placement) in [(0, "kernel"), (9, "both"), (10, "engine")] {
+        for (known, placement, count) in [
+            (Some((0, 10)), "kernel", "0 of 10"),
+            (Some((9, 10)), "both", "9 of 10"),
+            (Some((10, 10)), "engine", "10 of 10"),
+            (Some((0, 0)), "–", "0 of 0"),
+            (None, "–", "–"),
+        ] {
             let mut row = row(Kind::Nginx, 50);
-            row.engine.engine_connections = Some((accepted, 10));
+            row.engine.engine_connections = known;
             let text = of_servers(&[row]);
-            let line = text
-                .lines()
-                .find(|line| line.contains("10"))
-                .unwrap_or_default();
-            assert!(line.contains(placement), "{text}");
+            // Below the head.
+            let line = text.lines().nth(1).unwrap_or_default();
+            let cells = line.split("  ").map(str::trim);
+            let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
+            assert_eq!(cells[1..3], [placement, count], "{text}");
         }
     }
 
