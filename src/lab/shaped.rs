@@ -97,22 +97,31 @@ pub fn run(args: &Run) -> Result<ExitCode> {
         go_on(&mut directory, args.anyway)?;
         let entry = catalogue::find(&directory.header().experiment.name)?;
         check(&[entry])?;
+        let began = Instant::now();
         let is_good = go(
             entry,
             &mut directory,
             args.options.limit,
             &stop,
             Place::ALONE,
-        )?;
-        // The page of its group, if it is of one, says what it says.
-        if let Some(above) = path.parent()
-            && let Some(group) = Group::open(above)?
-        {
-            group.write(above)?;
-        }
-        return Ok(code(is_good));
+        );
+        went_on(path, entry.name, began.elapsed())?;
+        return Ok(code(is_good?));
     }
     start(&args.names, &args.options, &stop)
+}
+
+/// The run in this directory went on for so long: the page of its group, if it is of one, says what it says.
+fn went_on(path: &Path, name: &str, time: Duration) -> Result<()> {
+    if let Some(above) = path.parent()
+        && let Some(mut group) = Group::open(above)?
+    {
+        if group.experiments.iter().any(|known| known == name) {
+            group.spend(name, time);
+        }
+        group.write(above)?;
+    }
+    Ok(())
 }
 
 fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Result<ExitCode> {
@@ -441,7 +450,7 @@ pub(super) fn stop_by_signals() -> Result<Arc<AtomicBool>> {
 
 #[cfg(test)]
 pub mod tests {
-    use super::{All, Came, Options, Run, TcpServers, plan, times};
+    use super::{All, Came, Options, Run, TcpServers, plan, times, went_on};
     use ::lab::catalogue;
     use ::lab::experiment::directory::Header;
     use ::lab::experiment::group::Group;
@@ -588,6 +597,35 @@ pub mod tests {
             "  web: 5 s\n  echo: 5 s\n  all of it: 10 s\n"
         );
         assert!(!run.told("rates", false).unwrap());
+    }
+
+    /// One that goes on by itself is of its group still.
+    #[test]
+    fn what_one_took_when_it_went_on_is_time_of_its_group() {
+        let name = format!("outboard-lab-went-on-{}", std::process::id());
+        let scratch = std::env::temp_dir().join(name);
+        let (all, alone) = (scratch.join("all-1"), scratch.join("web-1"));
+        let mut group = Group {
+            name: "all".into(),
+            experiments: vec!["web".into(), "echo".into()],
+            ..Group::default()
+        };
+        group.spend("web", Duration::from_secs(5));
+        group.spend("echo", Duration::from_secs(5));
+        group.write(&all).unwrap();
+        for name in ["web", "rates"] {
+            went_on(&all.join(name), name, Duration::from_secs(7)).unwrap();
+        }
+        // Nor does it need to be of one.
+        went_on(&alone, "web", Duration::from_secs(7)).unwrap();
+        let group = Group::open(&all).unwrap().unwrap();
+        let page = std::fs::read_to_string(all.join("index.md")).unwrap();
+        std::fs::remove_dir_all(&scratch).unwrap();
+        assert_eq!(
+            times(&group),
+            "  web: 12 s\n  echo: 5 s\n  all of it: 17 s\n"
+        );
+        assert!(page.contains("17 s"), "{page}");
     }
 
     /// The time of those to come is told: of more it is longer, and of none nothing.

@@ -29,7 +29,8 @@ pub struct Group {
     /// How they are run; not known of groups of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Told>,
-    /// Seconds that each took that was run, everything around its measurements included; of one that went on, both times.
+    /// Seconds that each took that was run, everything around its measurements included, as far as it was
+    /// noted: of one that went on, both times, but nothing of a time that ended by the end of the lab's process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub took: Vec<(String, f64)>,
     /// What had changed when it went on.
