@@ -79,18 +79,24 @@ const fn head(cycles: &str) -> [&str; 8] {
 
 /// What the cycles of these engines are: what stands above them, and what is said of them.
 fn cycles(engines: &[(&String, &Engine)]) -> [&'static str; 2] {
-    let mut known = engines.iter().filter(|(_, engine)| engine.clock.is_some());
-    match known.all(|(_, engine)| engine.of_tsc) {
-        true => [
+    let known = engines.iter().filter(|(_, engine)| engine.clock.is_some());
+    let of_tsc = known.clone().filter(|(_, engine)| engine.of_tsc).count();
+    match known.count() {
+        0 => [
+            "busy, million cycles a second",
+            "How many cycles a second that is, is not known on this machine.",
+        ],
+        all if all == of_tsc => [
             "busy, million TSC cycles a second",
             "Cycles are that time by the time stamp counter, at the rate at which perf has counted it once: the same on all \
              cores, whatever their frequency.",
         ],
-        false => [
+        _ => [
             "busy, million cycles a second",
             "Cycles are that time at the clock of /proc/cpuinfo, as the kernel tells it of the engine's core when the \
              measurement is over: on a virtual machine that of the time stamp counter, elsewhere the frequency of that \
-             moment. (A time stamp counter that is invariant was not there, or no perf that could count it.)",
+             moment. (A time stamp counter that is invariant was not there, or no perf that could count it, or not all of \
+             the time.)",
         ],
     }
 }

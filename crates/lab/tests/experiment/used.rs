@@ -18,10 +18,10 @@ fn text(directory: &Path, file: &str) -> String {
 /// On the engine: with each round a server that uses a tenth of a second more, and an engine that is busy for as much
 /// more, of two seconds.
 fn accounted() -> Fake {
-    Fake::new(|at, round| Ok(account(at, round, false)))
+    Fake::new(|at, round| Ok(account(at, round, Some(2e9), false)))
 }
 
-fn account(at: &At<'_>, round: u32, of_tsc: bool) -> Sample {
+fn account(at: &At<'_>, round: u32, clock: Option<f64>, of_tsc: bool) -> Sample {
     let sample = Sample::default().with("rate", 100.0);
     if at.subject == "kernel" {
         return sample;
@@ -39,7 +39,7 @@ fn account(at: &At<'_>, round: u32, of_tsc: bool) -> Sample {
             batches: 10.0,
             frames: 20.0 + f64::from(round),
             accepted: 1.0,
-            clock: Some(2e9),
+            clock,
             of_tsc,
         }),
     };
@@ -123,12 +123,28 @@ fn what_programs_and_the_engine_used_is_in_the_report_as_the_rounds_have_it() {
     assert_eq!(engines.filter(|busy| busy.is_number()).count(), 3 * 5);
 }
 
+/// Of cycles that nobody knows nothing is said but that.
+#[test]
+fn cycles_that_are_not_known_are_called_nobodys() {
+    let scratch = scratch();
+    let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
+    let mut bench = Fake::new(|at, round| Ok(account(at, round, None, false)));
+    crate::run(&mut directory, &mut bench, &mut Fixed::default());
+    report::write(&directory).unwrap();
+    let report = text(scratch.path(), "report.md");
+    assert!(report.contains("is not known on this machine"), "{report}");
+    assert!(
+        !report.contains("TSC") && !report.contains("perf"),
+        "{report}"
+    );
+}
+
 /// Cycles are said to be those that they are.
 #[test]
 fn cycles_of_the_time_stamp_counter_are_called_so() {
     let scratch = scratch();
     let mut directory = Directory::create(scratch.path(), header(rules())).unwrap();
-    let mut bench = Fake::new(|at, round| Ok(account(at, round, true)));
+    let mut bench = Fake::new(|at, round| Ok(account(at, round, Some(2e9), true)));
     crate::run(&mut directory, &mut bench, &mut Fixed::default());
     report::write(&directory).unwrap();
     let report = text(scratch.path(), "report.md");
