@@ -471,10 +471,17 @@ mod tests {
             let counts = each.into_iter().map(|it| it.join().unwrap());
             counts.collect::<Vec<usize>>()
         });
-        let outcome = load(address).run().unwrap();
+        // One every 20 ms: an answer that a busy machine makes wait is there before its connection's turn comes.
+        let seldom = Load {
+            rate: 50.0,
+            duration: Duration::from_secs(1),
+            ..load(address)
+        };
+        let outcome = seldom.run().unwrap();
         assert_eq!((outcome.due, outcome.answered), (50, 50));
         let counts = counting.join().unwrap();
-        assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
+        // Over the one used last nearly all would go over one.
+        assert!(counts.iter().all(|count| *count > 2), "{counts:?}");
     }
 
     #[test]
