@@ -28,7 +28,7 @@ pub(crate) const ADAPTIVE: &str = "adaptive";
 const PLACES: &str = "placement = \"adaptive\"\n";
 /// The kernel's TCP, where client and server share a core.
 pub(crate) const KERNEL_NEAR: &str = "kernel, on one core";
-/// The engine that looks for work all the time, on the other core.
+/// The engine that looks for work for a millisecond after the last, on the other core.
 pub(crate) const LATENCY: &str = "latency, on the other core";
 /// Its settings.
 const LOOKS: &str = "profile = \"latency\"\ncore = 1\n";
