@@ -7,8 +7,11 @@
 //! nearly all that it is asked for has come from one core for some time. Who is served on several cores,
 //! by one program or by many, has no place that is better than others: then the kernel chooses.
 //!
-//! It does so, too, while the worker hardly sleeps, if there are cores for a program, the engine and one more:
-//! nobody has to be woken then, and who works all the time would take its core from the program that it works for.
+//! It does so, too, while the worker hardly sleeps, if there are cores for a program, the engine and one more: the
+//! worker need not be woken then, and who works all the time would take its core from the program that it works for.
+//! Its program may sleep, and is woken across cores. Nor does it matter what keeps the worker awake, work or
+//! [looks](super::looking) for it. What it waits for a core that others have counts as sleep, since it was asleep
+//! before: on a core that is full it may look calm.
 
 use netdev::Device;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -345,6 +348,23 @@ mod tests {
             world.serve(100, &[ONE]);
         }
         assert_eq!(world.places(), [Place::On(1)]);
+    }
+
+    /// What has room for itself sleeps, and would be near again.
+    #[test]
+    fn who_is_busy_near_its_program_and_calm_elsewhere_does_not_flap() {
+        let mut world = World::new(0..4);
+        // Thirty seconds.
+        for _ in 0..7_500 {
+            let is_near = matches!(world.moves.last(), Some((_, Place::On(_))));
+            world.sleeps = if is_near { 5 } else { 60 };
+            world.serve(4, &[ONE]);
+        }
+        let moves = world.moves.len();
+        assert!((3..30).contains(&moves), "less than one a second: {moves}");
+        for pair in world.moves.windows(2) {
+            assert!(pair[1].0 - pair[0].0 >= STAY_NS, "{pair:?}");
+        }
     }
 
     #[test]
