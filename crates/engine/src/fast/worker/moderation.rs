@@ -11,8 +11,11 @@
 //! must be tried: the rate of frames with the delay is compared with the rate without, again and again, and
 //! where the delay costs rate or merges nothing it is left off for a time that doubles.
 //!
-//! What is seen may be chance: who asks by the clock over few connections is right after an answer as well. So
-//! it is doubted now and then. Whose rate a delay does not touch does not wait.
+//! What is seen may be chance: who asks by the clock over few connections is right after an answer as well. For
+//! them there is no delay either, but to look for long for what they send would be for nothing. So it is doubted
+//! now and then, for the looks alone: whose rate a delay does not touch does not wait for us, or waits for much
+//! longer than the delay (for a program that takes its time, for a far network, or between two bursts), and a look
+//! would spare him little.
 
 use std::time::Duration;
 
@@ -238,8 +241,8 @@ impl Moderation {
 
     fn next(&mut self, flow: Flow, sleeps_per_second: f64, now: Instant) -> Phase {
         match self.phase {
-            Phase::Watching if self.waits(now) && now < self.believed_until => Phase::Watching,
-            Phase::Watching if self.waits(now) => Phase::Doubting(flow.frames_per_second),
+            Phase::Watching if self.waited && now < self.believed_until => Phase::Watching,
+            Phase::Watching if self.waited => Phase::Doubting(flow.frames_per_second),
             Phase::Watching if sleeps_per_second >= SLEEPS_PER_SECOND => Phase::Trying(flow),
             Phase::Watching => Phase::Watching,
             Phase::Trying(without) => {
@@ -263,8 +266,8 @@ impl Moderation {
             Phase::Doubting(without) => {
                 self.by_chance = flow.frames_per_second >= RATE_KEPT_BY_NOBODY * without;
                 self.believed_until = now + Duration::from_nanos(BELIEVED_NS);
-                self.waited = !self.by_chance;
-                // If it is, does a delay gather anything?
+                // Chance or not, they come right after an answer: a delay is tried on those who do not.
+                self.waited = true;
                 Phase::Watching
             }
             Phase::Resting { until, .. } if now < until => self.phase,
@@ -337,15 +340,20 @@ mod tests {
 
         /// Frames that come every `interval_ns` whatever we do, for `span_ns`.
         fn open_loop(&mut self, interval_ns: u64, span_ns: u64) {
+            self.frames_come(span_ns, || interval_ns);
+        }
+
+        /// Frames, each so long after the one before, whatever we do.
+        fn frames_come(&mut self, span_ns: u64, mut interval_ns: impl FnMut() -> u64) {
             let end = self.now_ns + span_ns;
-            let mut next = self.now_ns + interval_ns;
+            let mut next = self.now_ns + interval_ns();
             while self.now_ns < end {
                 let awake = next.max(self.now_ns + self.sleep());
                 while next <= awake {
                     self.received.frames += 1;
                     self.received.data += self.data_in_a_frame;
                     self.received.prompt += u64::from(self.prompt) * self.data_in_a_frame;
-                    next += interval_ns;
+                    next += interval_ns();
                 }
                 self.now_ns = awake + 5 * MICROSECOND;
             }
@@ -360,6 +368,37 @@ mod tests {
                 self.received.frames += clients;
                 self.received.data += clients;
                 self.received.prompt += if gap <= PROMPT_NS { clients } else { 0 };
+            }
+        }
+
+        /// As [`closed_loop`](Self::closed_loop), of a program that takes about `answer_ns` for each answer, whose bell
+        /// wakes at any time. The clients do not ask all at once.
+        fn answered_late(&mut self, clients: u64, think_ns: u64, answer_ns: u64, span_ns: u64) {
+            let (end, mut random) = (self.now_ns + span_ns, 1);
+            let first = |client| self.now_ns + client * answer_ns / clients;
+            let mut asks: Vec<(u64, u64)> = (0..clients).map(|it| (first(it), 0)).collect();
+            let mut answers: Vec<u64> = Vec::new();
+            while self.now_ns < end {
+                let delayed = self.now_ns + self.sleep();
+                let asked = asks.iter().map(|(at, _)| (*at).max(delayed)).min();
+                let answered = answers.iter().copied().min();
+                let next = asked.into_iter().chain(answered).min();
+                let awake = next.expect("each asks or is answered").max(self.now_ns);
+                let (now, later): (Vec<_>, Vec<_>) =
+                    asks.into_iter().partition(|(at, _)| *at <= awake);
+                asks = later;
+                let (done, working): (Vec<u64>, Vec<u64>) =
+                    answers.into_iter().partition(|at| *at <= awake);
+                answers = working;
+                asks.extend(done.iter().map(|_| (awake + think_ns, awake)));
+                for (_, answered) in now {
+                    self.received.frames += 1;
+                    self.received.data += 1;
+                    self.received.prompt += u64::from(awake - answered <= PROMPT_NS);
+                    let takes = (0.75 + part(&mut random) / 2.0) * answer_ns as f64;
+                    answers.push(awake + takes as u64);
+                }
+                self.now_ns = awake + 5 * MICROSECOND;
             }
         }
 
@@ -383,6 +422,14 @@ mod tests {
     }
 
     const SECOND: u64 = 1_000_000_000;
+
+    /// A number above 0, up to 1, by chance.
+    fn part(random: &mut u64) -> f64 {
+        *random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((*random >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
 
     #[test]
     fn frames_that_come_anyway_are_gathered() {
@@ -435,6 +482,15 @@ mod tests {
             let share = world.share_licensed();
             assert!(share < 0.05, "looks: {looks}, {share}");
         }
+    }
+
+    /// A delay hardly touches the rate of those who wait for long answers: to delay each request helps nobody.
+    #[test]
+    fn who_waits_for_a_slow_program_is_hardly_ever_delayed() {
+        let mut world = World::new(Duration::from_micros(150));
+        world.answered_late(8, 20 * MICROSECOND, 2_000 * MICROSECOND, 10 * SECOND);
+        let share = world.share_delayed();
+        assert!(share < 0.02, "{share}");
     }
 
     #[test]
