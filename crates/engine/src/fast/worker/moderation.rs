@@ -147,6 +147,11 @@ impl Moderation {
             // Too few sleeps to be worth a delay, or none at all: a loaded worker does not sleep.
             self.phase = match self.phase {
                 Phase::Resting { until, .. } if now < until => self.phase,
+                Phase::Doubting(_) => {
+                    // Nothing was found out, nor would it be by another doubt right after this.
+                    self.doubted(now);
+                    Phase::Watching
+                }
                 _ => Phase::Watching,
             };
             self.begin_span(now, frames);
@@ -541,6 +546,17 @@ mod tests {
             shares.push(world.share_licensed());
         }
         assert!(shares.iter().sum::<f64>() / 4.0 < 0.1, "{shares:?}");
+    }
+
+    #[test]
+    fn who_asks_too_seldom_for_a_verdict_is_not_doubted_all_the_time() {
+        let mut world = World::new(DELAY);
+        for _ in 0..300 {
+            world.closed_loop(1, 20 * MICROSECOND, 250 * MICROSECOND);
+            world.now_ns += 30_000 * MICROSECOND;
+        }
+        let share = world.share_delayed();
+        assert!(share < 0.05, "{share}");
     }
 
     #[test]
