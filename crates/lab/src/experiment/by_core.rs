@@ -29,7 +29,12 @@ pub fn parts(directory: &Directory) -> Vec<Part> {
             let name = format!("{}: core {number}", cell.describe(experiment));
             let figures = shares.iter().map(|(_, share)| format!("{share:.1}"));
             let doubt = format!("{:.1}", times.doubt(passed));
-            rows.push(std::iter::once(name).chain(figures).chain([doubt]).collect());
+            rows.push(
+                std::iter::once(name)
+                    .chain(figures)
+                    .chain([doubt])
+                    .collect(),
+            );
         }
     }
     let Some(head) = head else {
