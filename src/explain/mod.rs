@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn children_are_named_with_what_they_have() {
-        let mut child = explained(8, vec![explanation(6, "listener", "")], false);
+        let mut child = explained(8, vec![explanation(6, "listener", "")]);
         child.not_interposed = Some("it is a Go program".into());
         let text = render(&[explained(7, vec![]), child], false);
         let expected = "process 8 (server), child of 1\n\
