@@ -17,7 +17,7 @@ use queue_pair::Submission;
 use queue_pair::control::{Farewell, Fds, Request, Way, socket_path};
 use rustix::io::Errno;
 
-use crate::ahead::Forks;
+use crate::ahead::{self, Forks};
 use crate::attachment::{self, ANSWER_WITHIN, Control, Engine, Listeners, RUNS_WITHIN};
 use crate::clock::monotonic_ns;
 use crate::inheritance::Inheritance;
@@ -101,7 +101,7 @@ pub(crate) struct SessionCore {
     pub(crate) line: Arc<Line>,
     /// How many forks lie between the process that made the session and this one.
     lineage: AtomicU32,
-    /// This process is the child of a fork and has not attached, nor does a thread wait for that.
+    /// This process is the child of a fork and has not attached, nor does a thread wait for that which is to attach.
     is_heir: AtomicBool,
     /// The same, whether or not one waits.
     inherits: AtomicBool,
@@ -281,7 +281,8 @@ impl Drop for Handle {
 
 impl SessionCore {
     /// The attachment, made now if there is none and an engine is to be found, or if this process
-    /// came out of a fork.
+    /// came out of a fork. `None` also where a fork that this gives way to takes long: then whoever has something to
+    /// do at the engine that cannot be done later remembers it.
     pub(crate) fn attachment(self: &Arc<Self>) -> Option<Arc<Attachment>> {
         self.attachment_within(RUNS_WITHIN).ok()
     }
@@ -308,22 +309,35 @@ impl SessionCore {
                     // it inherits nothing.
                     self.lineage.fetch_add(1, Ordering::Relaxed);
                     self.nudges.forget_all();
+                    self.forks.forget();
                     self.inherits(&mut link, None);
                 }
             }
             if link.inheritance.is_none() {
                 break link;
             }
+            if ahead::is_forks_own_thread() {
+                // It has waited for that, and its child has nothing of what this process is to inherit.
+                return Err(Errno::TIMEDOUT);
+            }
             let patience = Self::patience(&link, limit);
             let may_wait = || begin.elapsed() < patience && !self.forks.are_ahead();
-            if let Some(answer) = self.inherit(&mut link, may_wait) {
-                return answer;
+            if !self.forks.are_ahead() {
+                if let Some(answer) = self.inherit(&mut link, may_wait) {
+                    return answer;
+                }
+                if begin.elapsed() >= patience {
+                    return self.linked(&mut link, Err(Errno::TIMEDOUT), patience);
+                }
             }
-            if begin.elapsed() >= patience {
-                return self.linked(&mut link, Err(Errno::TIMEDOUT), patience);
-            }
+            // Whoever comes by meanwhile is to wait here, too, and not with a lock that the fork needs.
+            self.is_heir.store(true, Ordering::Relaxed);
             drop(link);
-            self.forks.let_pass(patience);
+            let is_enough = || !self.inherits.load(Ordering::Relaxed);
+            if !self.forks.let_pass(patience, is_enough) {
+                // The fork may wait for what the caller has locked. Nothing is lost: the next who comes by waits on.
+                return Err(Errno::TIMEDOUT);
+            }
         };
         // Who has more patience than the one who looked last may still have an answer.
         let is_no_longer = limit <= link.patience.max(RUNS_WITHIN);
@@ -566,7 +580,7 @@ impl SessionCore {
 
     /// Whether an engine that is away is worth waking up for.
     pub(crate) fn expects_engine(&self) -> bool {
-        !self.is_heir() && self.may_have_engine()
+        self.may_have_engine()
     }
 
     /// Whether there can be one: without a path there cannot.

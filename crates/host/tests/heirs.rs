@@ -2,18 +2,19 @@
 
 mod fake_engine;
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fake_engine::{FakeEngine, HANG, is_asleep};
-use host::{Errno, Listener, Session, Socket};
-use queue_pair::ConnRef;
+use host::{Errno, Listener, Readiness, Session, Socket};
 use queue_pair::control::Request;
+use queue_pair::{ConnRef, Submission};
 
 /// A process that has come out of a fork with a connection, and has not attached.
 struct Heir {
     engine: FakeEngine,
     session: Session,
-    _listener: Listener,
+    listener: Listener,
     socket: Socket,
 }
 
@@ -28,7 +29,7 @@ impl Heir {
         Self {
             engine,
             session,
-            _listener: listener,
+            listener,
             socket,
         }
     }
@@ -84,6 +85,102 @@ fn a_fork_does_not_wait_for_ever_for_one_who_comes_into_what_he_inherits() {
     let told = |request: &Request| matches!(request, Request::Report { reason, .. } if reason.contains("did not run"));
     heir.engine
         .until(|inner| inner.requests.iter().any(told).then_some(()));
+}
+
+/// A program's thread waits for the engine with something locked that another takes in order to fork. `goes_on`: the engine
+/// answers while that one waits for it.
+fn forks_beside_one_who_has_locked_something(goes_on: bool) {
+    let heir = Heir::new();
+    let stopped = heir.engine.lock();
+    let locked = Arc::new(Mutex::new(()));
+    let id = {
+        let (session, locked) = (heir.session.clone(), Arc::clone(&locked));
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let _locked = locked.lock();
+            tell.send(rustix::thread::gettid()).unwrap();
+            session.attach_now();
+        });
+        told.recv().unwrap()
+    };
+    while !is_asleep(id) {
+        std::thread::yield_now();
+    }
+    let forks = {
+        let session = heir.session.clone();
+        // It would be waited for at the end of the test otherwise, and hang that.
+        std::thread::spawn(move || {
+            let calm = session.await_calm();
+            drop(locked.lock());
+            drop(session.before_fork());
+            drop(calm);
+        })
+    };
+    let mut stopped = Some(stopped);
+    if goes_on {
+        std::thread::sleep(Duration::from_millis(200));
+        drop(stopped.take());
+    }
+    let begin = Instant::now();
+    while !forks.is_finished() {
+        assert!(begin.elapsed() < HANG, "they wait for each other");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(stopped);
+    // Nothing of it is lost.
+    assert!(!heir.is_reset());
+    assert!(heir.session.is_attached());
+}
+
+#[test]
+fn a_fork_does_not_wait_for_ever_for_what_one_has_locked_who_gives_way_to_it() {
+    forks_beside_one_who_has_locked_something(false);
+}
+
+#[test]
+fn who_gives_way_to_a_fork_goes_on_when_that_has_come_into_what_they_inherit() {
+    forks_beside_one_who_has_locked_something(true);
+}
+
+/// Before it forks it does what others have done in an epoll set, and may be about to show a listener to the engine.
+#[test]
+fn a_thread_does_not_wait_for_its_own_fork() {
+    let heir = Heir::new();
+    let stopped = heir.engine.lock();
+    let session = heir.session.clone();
+    let forks = std::thread::spawn(move || {
+        let calm = session.await_calm();
+        session.attach_now();
+        drop(session.before_fork());
+        drop(calm);
+    });
+    let begin = Instant::now();
+    while !forks.is_finished() {
+        assert!(begin.elapsed() < HANG, "it hangs");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(stopped);
+    assert!(!heir.is_reset());
+}
+
+/// What it wanted is not forgotten.
+#[test]
+fn a_listener_that_is_wanted_before_a_fork_is_shown_when_the_engine_is_there() {
+    let heir = Heir::new();
+    let set = heir.session.ready_set();
+    {
+        let _stopped = heir.engine.lock();
+        let calm = heir.session.await_calm();
+        let _ = set.add(&heir.listener, 1, Readiness::IN, 1);
+        drop(calm);
+    }
+    heir.session.attach_now();
+    assert!(heir.session.is_attached());
+    heir.engine.until(|inner| {
+        let submissions = inner.attached.last_mut()?.submissions();
+        let is_credit = |it: &Submission| matches!(it, Submission::Credit { total: 1.., .. });
+        submissions.iter().any(is_credit).then_some(())
+    });
 }
 
 #[test]

@@ -62,6 +62,8 @@ pub(super) struct State {
     pub(super) is_kept: bool,
     /// The process waits for connections: credit is given.
     willing: bool,
+    /// It came to wait before it could attach: which process, by its place in its lineage.
+    wants: Option<u32>,
     /// The credit given in this attachment, and how much of it was used up by accepts.
     credit: u32,
     taken: u32,
@@ -177,7 +179,11 @@ impl ListenerCore {
         let inherited = state.link.take().filter(|(former, _)| former.is_parents());
         // That its parent accepts says nothing of this process: one that only serves a connection is
         // offered none that it would leave lying.
-        state.willing &= inherited.is_none();
+        let wants = state.wants.take() == Some(self.session.lineage());
+        state.willing = match inherited {
+            Some(_) => wants,
+            None => state.willing,
+        };
         state.queue.clear();
         self.source.0.set(Readiness::NONE);
         let adopted = inherited.and_then(|(_, listener)| {
@@ -291,6 +297,10 @@ impl ListenerCore {
     pub(crate) fn want(self: &Arc<Self>) {
         let mut state = self.attach_and_lock();
         state.willing = true;
+        if state.is_parents() {
+            state.wants = Some(self.session.lineage());
+            return;
+        }
         self.name_bell(&mut state);
         state.give_credit();
         if state.settled {
@@ -344,6 +354,7 @@ impl ListenerCore {
     /// it was offered the engine takes back.
     pub(super) fn want_no_more(&self) {
         let mut state = lock(&self.state);
+        state.wants = None;
         if !std::mem::take(&mut state.willing) {
             return;
         }

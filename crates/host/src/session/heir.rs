@@ -111,6 +111,7 @@ impl SessionCore {
         if !self.inherits.load(Ordering::Relaxed) {
             return true;
         }
+        let _waits = self.forks.waits();
         let link = match holds_none {
             true => Some(lock(&self.link)),
             false => try_lock(&self.link),

@@ -73,8 +73,8 @@ impl Session {
         let core = self.core();
         let attachment = core.attachment_at_length()?;
         let shown = rustix::io::fcntl_dupfd_cloexec(ticket, 0)?;
-        // Which waits until nothing is being claimed: where one claims after the other that might be never.
-        core.forks.let_pass(ANSWER_WITHIN);
+        // A fork waits until nothing is being claimed: where one claims after the other that might be never.
+        core.forks.let_pass(ANSWER_WITHIN, || false);
         let (socket, mut carried) = attachment.claim(shown)?;
         carried.kept.retain(|it| *it != ERROR_WAS_REPORTED);
         // What the engine has said of it by now is known when this returns.
