@@ -203,6 +203,7 @@ unsafe fn taking_along(
     if leaving.is_empty() {
         return spawn(environment);
     }
+    session::inherit();
     let _alone = departing();
     let departing = Departing::begin(leaving.into_iter(), Successor::Child);
     if departing.without_ticket().next().is_some() {

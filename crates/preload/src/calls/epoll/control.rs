@@ -9,7 +9,7 @@ use libc::epoll_event;
 use rustix::io::Errno;
 
 use super::family;
-use crate::engine::report;
+use crate::engine::{report, session};
 use crate::kernel::epoll::kernel_control;
 use crate::kernel::lock::lock;
 use crate::numbers;
@@ -64,6 +64,10 @@ pub unsafe fn control(
         }
     }
     await_move(tcp);
+    if tcp.listener().is_some() {
+        // It is shown to the engine.
+        session::inherit();
+    }
     let change_to = Change {
         number,
         operation,

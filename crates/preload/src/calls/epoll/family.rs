@@ -84,6 +84,7 @@ pub fn new_set() -> Arc<Set> {
 /// from now on.
 pub fn attend(set: &Set) {
     let Some(family) = bell::family() else { return };
+    inherit(family);
     let mut local = lock(&LOCAL);
     let process = local.process(family);
     family.log.attend(set.kin.family(), process);
@@ -93,13 +94,23 @@ pub fn attend(set: &Set) {
 /// Does what other members of the family have done, before a set of theirs is changed here.
 pub fn catch_up() {
     if let Some(family) = bell::family() {
+        inherit(family);
         lock(&LOCAL).catch_up(family);
+    }
+}
+
+/// Before something is done that others have done, which may be to show a listener to the engine.
+fn inherit(family: &Family) {
+    let is_up_to_date = lock(&LOCAL).reader.is_up_to_date(family.log);
+    if !is_up_to_date {
+        session::inherit();
     }
 }
 
 /// As [`catch_up`], after [`news`](bell::news) were found readable.
 pub fn heard() {
     let Some(family) = bell::family() else { return };
+    inherit(family);
     // Before the log is read: what comes then rings anew.
     bell::take_news();
     let mut local = lock(&LOCAL);
