@@ -17,6 +17,7 @@ use crate::engine::promises;
 use crate::kernel::raw::{result, sys};
 use crate::numbers;
 use crate::numbers::placeholder::Number;
+use crate::thread::inside;
 
 const NONE: c_int = -1;
 
@@ -85,7 +86,7 @@ impl Pipe {
         Parent(self.of_parent)
     }
 
-    /// In the child, when all that happens there at a fork is done.
+    /// In the child, when what its parent has for that one's parent is [forgotten](forget).
     pub fn in_child(self) {
         drop(self.of_parent);
         FOR_PARENT.store(self.of_child.0, Ordering::Relaxed);
@@ -105,7 +106,11 @@ impl Parent {
             PollFlags::empty(),
         )];
         loop {
-            let limit = promises::look().and_then(|soon| Timespec::try_from(soon).ok());
+            // A handler would wait for what is locked here, though not while this sleeps.
+            inside::enter();
+            let soon = promises::look();
+            inside::leave();
+            let limit = soon.and_then(|soon| Timespec::try_from(soon).ok());
             match rustix::event::poll(&mut ends, limit.as_ref()) {
                 Ok(0) | Err(Errno::INTR) => {}
                 _ => return,
