@@ -14,6 +14,7 @@ use crate::calls::vfork::{self, Parent, Pipe};
 use crate::engine::{early, forks, promises, session, wait};
 use crate::kernel::{lock, next};
 use crate::numbers::{closing, gate, pool, table};
+use crate::thread::mask::Mask;
 use crate::thread::{due, inside};
 
 /// What is carried from before a fork to after it.
@@ -43,6 +44,9 @@ thread_local! {
     static WAITS: Cell<bool> = const { Cell::new(false) };
     /// By this, once that is made.
     static PARENT: RefCell<Option<Parent>> = const { RefCell::new(None) };
+    /// The signal mask that the thread and its child have when that is done. No handler comes between: one that forks,
+    /// too, would take what is not for it.
+    static MASK: Cell<Option<Mask>> = const { Cell::new(None) };
 }
 
 /// Registers the handlers.
@@ -97,7 +101,10 @@ extern "C" fn after_in_parent() {
     let pipe = crossing.as_mut().and_then(|it| it.pipe.take());
     let parent = pipe.map(Pipe::in_parent);
     drop(crossing);
-    PARENT.set(parent);
+    // Another handler of the program's at a fork may fork as well, and wait for nobody.
+    if parent.is_some() {
+        PARENT.set(parent);
+    }
     family::after_in_parent();
     promises::see_to_them();
     inside::leave();
@@ -117,28 +124,44 @@ pub fn through(fork: impl FnOnce() -> isize) -> isize {
 
 /// As [`through`]. `waits`: the parent goes on when the child has executed a program, or ended.
 pub fn through_and_wait(waits: bool, fork: impl FnOnce() -> isize) -> isize {
-    WAITS.set(waits);
-    waits_for(through(fork))
+    match waits {
+        true => awaited(|| through(fork)),
+        false => through(fork),
+    }
 }
 
 /// A fork by libc, which calls the handlers. The parent goes on when the child has executed a program, or ended.
 pub fn and_wait() -> isize {
-    WAITS.set(true);
     // SAFETY: whoever calls this may fork.
-    waits_for(unsafe { libc::fork() } as isize)
+    awaited(|| unsafe { libc::fork() } as isize)
 }
 
-/// Waits for the child that was just made, if there is one and it is to be waited for.
-fn waits_for(made: isize) -> isize {
-    if let Some(parent) = PARENT.take().filter(|_| made > 0) {
+/// Waits for the child that `fork` makes.
+fn awaited(fork: impl FnOnce() -> isize) -> isize {
+    MASK.set(Some(Mask::hold_back()));
+    WAITS.set(true);
+    let made = fork();
+    // Where the handlers are not registered yet nobody has taken it.
+    WAITS.set(false);
+    let parent = PARENT.take();
+    take_signals();
+    if let Some(parent) = parent.filter(|_| made > 0) {
         parent.waits();
     }
     made
 }
 
+/// Those that are held back while a fork is made which is waited for.
+fn take_signals() {
+    if let Some(mask) = MASK.take() {
+        mask.put_back();
+    }
+}
+
 /// In a child that was made [through](through) here and does not return from that.
 pub fn child_begins() {
     after_in_child();
+    take_signals();
 }
 
 extern "C" fn after_in_child() {

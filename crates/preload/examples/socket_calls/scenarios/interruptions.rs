@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::{size_of, zeroed};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use super::Stage;
 use crate::calls;
@@ -464,6 +464,44 @@ unsafe extern "C" fn by_vfork(
     )
 }
 
+/// The next fork raises a signal in its parent, as soon as it is made.
+static RAISES: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn raises() {
+    if RAISES.swap(false, Ordering::Relaxed) {
+        // SAFETY: there is a handler.
+        unsafe { libc::raise(libc::SIGUSR2) };
+    }
+}
+
+extern "C" fn forks(_: c_int) {
+    // SAFETY: the child ends at once.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(0);
+        }
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+}
+
+/// As [`waits_for_its_child`], after a vfork during which a signal comes whose handler forks, too.
+fn waits_beside_a_handler_that_forks(stage: &mut Stage<'_>, fd: c_int) {
+    // SAFETY: handlers that may be called there; the child makes a few calls and ends.
+    unsafe {
+        libc::pthread_atfork(None, Some(raises), None);
+        let before = libc::signal(libc::SIGUSR2, forks as *const () as libc::sighandler_t);
+        RAISES.store(true, Ordering::Relaxed);
+        let name = "vfork beside a handler that forks";
+        waits_for_its_child(stage, fd, name, |numbers| {
+            by_vfork(reads_and_closes, numbers)
+        });
+        // The kernel's vfork calls no handlers.
+        RAISES.store(false, Ordering::Relaxed);
+        libc::signal(libc::SIGUSR2, before);
+    }
+}
+
 /// Children that are made by other ways than fork.
 pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
     let clone_flags = u64::from(libc::SIGCHLD as u32);
@@ -520,6 +558,7 @@ pub fn other_forks(stage: &mut Stage<'_>, fd: c_int) {
     waits_for_its_child(stage, fd, "vfork", |numbers| unsafe {
         by_vfork(reads_and_closes, numbers)
     });
+    waits_beside_a_handler_that_forks(stage, fd);
     // A child of which nobody could be told: it may not have the connection, but it lives.
     // SAFETY: a fork: the child makes a few calls and ends.
     unsafe {
