@@ -164,15 +164,11 @@ impl Departing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numbers::description::Content;
-    use crate::numbers::placeholder::placeholder;
-    use crate::objects::tcp::Tcp;
 
     #[test]
     fn a_number_that_libc_closes_meanwhile_becomes_no_connection_again() {
-        let fd = placeholder(libc::AF_INET, true).unwrap().keep();
-        let held = Held::new(Content::Tcp(Tcp::new(libc::AF_INET, false)));
-        assert!(table::install(fd, held.clone()));
+        let _alone = closing::alone();
+        let (fd, held) = closing::high_number();
         let before = duplicate(fd).unwrap();
         fn is_socket(fd: &OwnedFd) -> bool {
             rustix::net::sockopt::socket_type(fd).is_ok()
@@ -191,7 +187,7 @@ mod tests {
             shown: Vec::new(),
             unnoted: Vec::new(),
         };
-        let closing = closing::begins(fd).unwrap();
+        let closing = closing::begins(fd, true).unwrap();
         // Another thread opens a file, and has the number.
         let file = std::fs::File::open("/dev/null").unwrap();
         // SAFETY: closes and takes over a number that is this test's own.

@@ -14,10 +14,12 @@ use libc::{FILE, off64_t, size_t, ssize_t};
 use rustix::io::Errno;
 
 use crate::calls::stream;
+use crate::kernel::lock::Small;
 use crate::kernel::raw::{libc_return, result, set_errno, sys};
 use crate::numbers;
 use crate::numbers::standard::set_number;
 use crate::numbers::{standard, table};
+use crate::thread::inside;
 
 type Read = unsafe extern "C" fn(*mut c_void, *mut c_char, size_t) -> ssize_t;
 type Write = unsafe extern "C" fn(*mut c_void, *const c_char, size_t) -> ssize_t;
@@ -32,6 +34,9 @@ struct Functions {
     seek: Seek,
     close: Close,
 }
+
+/// The files that are such.
+static FILES: Small<Vec<usize>> = Small::new(Vec::new());
 
 unsafe extern "C" {
     fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
@@ -76,9 +81,26 @@ fn make(fd: c_int, mode: &CStr) -> *mut FILE {
         if !file.is_null() {
             // A file of functions has no number of its own. With this, `fileno` tells it.
             set_number(file, fd);
+            // A handler would wait for the lock.
+            inside::enter();
+            FILES.lock().push(file as usize);
+            inside::leave();
         }
         file
     }
+}
+
+/// libc is about to close `file`: whether that is one of ours, which it is not afterwards.
+pub fn forget(file: *mut FILE) -> bool {
+    inside::enter();
+    let mut files = FILES.lock();
+    let known = files.iter().position(|it| *it == file as usize);
+    if let Some(at) = known {
+        files.swap_remove(at);
+    }
+    drop(files);
+    inside::leave();
+    known.is_some()
 }
 
 /// There may be connections from now on: makes what the standard numbers would need. At a time when

@@ -55,7 +55,8 @@ macro_rules! around_close {
         // SAFETY: the program gives an open file.
         let fd = unsafe { standard::number($file) };
         let was_standard = standard::forget($file);
-        let result = match closing::begins(fd) {
+        let by_itself = !stdio::forget($file);
+        let result = match closing::begins(fd, by_itself) {
             None => $close,
             Some(closing) => {
                 let withheld = due::Withheld::new();

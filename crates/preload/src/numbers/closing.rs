@@ -1,45 +1,63 @@
 //! Numbers that libc closes within a call of its own, as fclose does.
 //!
 //! When such a call returns, the table follows. Until then the number is in the table still, and may be a file of the
-//! program's already, which another thread has opened. So it is written down before: nothing is put in
-//! its place meanwhile, and the child of a fork, in which that call never returns, looks for itself.
+//! program's already, which another thread has opened. So it is written down before, with the file that it is: nothing
+//! is put in its place meanwhile, and the child of a fork, in which that call never returns, looks whether it is still
+//! that.
+//!
+//! A file of functions of ours ([`stdio`](crate::calls::stdio)) closes its number by one of them, and the table follows
+//! at once.
 
 use core::ffi::c_int;
 
 use crate::kernel::lock::Small;
-use crate::kernel::raw::{result, sys};
+use crate::numbers::placeholder::{self, Socket};
 use crate::numbers::table::{self, Held};
 use crate::numbers::{gate, standard};
 
-static CLOSING: Small<Vec<c_int>> = Small::new(Vec::new());
+/// The numbers, and what they were in the kernel.
+static CLOSING: Small<Vec<(c_int, Socket)>> = Small::new(Vec::new());
 
 /// See the [module](self).
 pub struct Closing {
     fd: c_int,
     before: Held,
+    /// It is written down.
+    is_noted: bool,
 }
 
-/// libc is about to close `fd`, or to make it something else, if it is ours.
-pub fn begins(fd: c_int) -> Option<Closing> {
+/// libc is about to close `fd`, or to make it something else, if it is ours. `by_itself`: and not by a function of ours.
+pub fn begins(fd: c_int, by_itself: bool) -> Option<Closing> {
     let before = table::get(fd)?;
-    // Not while something is put in its place.
-    let leaving = gate::leaving();
-    CLOSING.lock().push(fd);
-    drop(leaving);
-    Some(Closing { fd, before })
+    if by_itself {
+        // Not while something is put in its place.
+        let _leaving = gate::leaving();
+        let is_now = placeholder::socket_behind(fd);
+        CLOSING.lock().push((fd, is_now));
+    }
+    Some(Closing {
+        fd,
+        before,
+        is_noted: by_itself,
+    })
 }
 
 impl Closing {
     /// libc has done so.
     pub fn is_over(self) {
-        let Self { fd, before } = self;
+        let Self {
+            fd,
+            before,
+            is_noted,
+        } = self;
         let held = {
             let _leaving = gate::leaving();
-            let mut closing = CLOSING.lock();
-            if let Some(at) = closing.iter().position(|it| *it == fd) {
-                closing.swap_remove(at);
+            if is_noted {
+                let mut closing = CLOSING.lock();
+                if let Some(at) = closing.iter().position(|(it, _)| *it == fd) {
+                    closing.swap_remove(at);
+                }
             }
-            drop(closing);
             table::remove_if(fd, &before)
         };
         if let Some(held) = held {
@@ -51,45 +69,79 @@ impl Closing {
 
 /// Whether libc is closing `fd`. Where that matters nobody else begins to: the caller holds the [gate](gate::still).
 pub fn contains(fd: c_int) -> bool {
-    CLOSING.lock().contains(&fd)
+    CLOSING.lock().iter().any(|(it, _)| *it == fd)
 }
 
 /// In the child of a fork: the threads that were about to close something are not here.
 pub fn are_parents() {
     let closing = core::mem::take(&mut *CLOSING.lock());
-    for fd in closing {
-        // SAFETY: asks for a flag.
-        let is_open = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) }).is_ok();
-        if !is_open {
+    for (fd, was) in closing {
+        let is_now = placeholder::socket_behind(fd);
+        if is_now != was && is_now != Socket::Unasked {
             drop(table::remove(fd));
         }
     }
 }
 
+/// For tests: the list is the process's, and so are numbers. One at a time has them.
+#[cfg(test)]
+pub fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    crate::kernel::lock::lock(&ALONE)
+}
+
+/// For tests: a connection's number that no other test is given when it is closed, since numbers are given from below.
+#[cfg(test)]
+pub fn high_number() -> (c_int, Held) {
+    use crate::kernel::raw::{result, sys};
+    use crate::numbers::description::Content;
+    use crate::objects::tcp::Tcp;
+
+    let low = placeholder::placeholder(libc::AF_INET, true).unwrap();
+    // SAFETY: makes a number.
+    let high = unsafe { sys!(libc::SYS_fcntl, low.number(), libc::F_DUPFD_CLOEXEC, 900) };
+    let fd = result(high).unwrap() as c_int;
+    let held = Held::new(Content::Tcp(Tcp::new(libc::AF_INET, false)));
+    assert!(table::install(fd, held.clone()));
+    (fd, held)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numbers::description::Content;
-    use crate::numbers::placeholder;
-    use crate::objects::tcp::Tcp;
+    use crate::kernel::raw::sys;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn a_child_has_no_number_that_another_thread_has_closed_within_libc() {
-        let fds = [(); 2].map(|()| {
-            let placeholder = placeholder::placeholder(libc::AF_INET, true).unwrap();
-            let fd = placeholder.keep();
-            let tcp = Content::Tcp(Tcp::new(libc::AF_INET, false));
-            assert!(table::install(fd, Held::new(tcp)));
-            fd
-        });
-        let closing = fds.map(|fd| begins(fd).unwrap());
-        // SAFETY: this test's own.
-        unsafe { sys!(libc::SYS_close, fds[0]) };
+        let _alone = alone();
+        let fds = [(); 3].map(|()| high_number().0);
+        let closing = fds.map(|fd| begins(fd, true).unwrap());
+        let file = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: this test's own. One is a file of the program's by now.
+        unsafe {
+            sys!(libc::SYS_close, fds[0]);
+            sys!(libc::SYS_dup3, file.as_raw_fd(), fds[1], libc::O_CLOEXEC);
+        }
         are_parents();
-        assert_eq!(fds.map(table::is_ours), [false, true]);
+        assert_eq!(fds.map(table::is_ours), [false, false, true]);
         closing.map(Closing::is_over);
-        assert_eq!(fds.map(table::is_ours), [false, false]);
+        assert_eq!(fds.map(table::is_ours), [false; 3]);
         // SAFETY: as above.
-        unsafe { sys!(libc::SYS_close, fds[1]) };
+        unsafe {
+            sys!(libc::SYS_close, fds[1]);
+            sys!(libc::SYS_close, fds[2]);
+        }
+    }
+
+    #[test]
+    fn what_a_function_of_ours_closes_is_not_held_up_before() {
+        let _alone = alone();
+        let (fd, _held) = high_number();
+        let closing = begins(fd, false).unwrap();
+        assert!(!contains(fd) && table::is_ours(fd));
+        crate::numbers::close(fd).unwrap();
+        closing.is_over();
+        assert!(!table::is_ours(fd));
     }
 }

@@ -130,6 +130,37 @@ impl Template {
     }
 }
 
+/// Which socket a number was at some time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Socket {
+    /// One with this inode.
+    Inode(u64),
+    /// It was something else.
+    Other,
+    /// The number was not open.
+    None,
+    /// It was open. Where system calls are filtered the kernel is not asked what it was.
+    Unasked,
+}
+
+/// Which socket this number is now.
+pub fn socket_behind(fd: c_int) -> Socket {
+    if FILTERED.load(Ordering::Relaxed) {
+        // SAFETY: asks for a flag.
+        let is_open = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) }).is_ok();
+        return if is_open {
+            Socket::Unasked
+        } else {
+            Socket::None
+        };
+    }
+    match Template::inode(fd) {
+        Ok(UNKNOWN) => Socket::Other,
+        Ok(inode) => Socket::Inode(inode),
+        Err(_) => Socket::None,
+    }
+}
+
 /// A new number, the lowest that is free, for a socket that is connected to nothing.
 pub fn placeholder(family: c_int, close_on_exec: bool) -> Result<Number, Errno> {
     static TEMPLATES: [Template; 2] = [const { Template::new() }; 2];
