@@ -85,6 +85,12 @@ pub(super) fn errno_from(number: u16) -> Option<Errno> {
         .then(|| Errno::from_raw_os_error(number.into()))
 }
 
+/// The error that an engine has answered.
+pub(super) fn error_from(errno: i32) -> Errno {
+    let number = u16::try_from(errno).ok();
+    number.and_then(errno_from).unwrap_or(Errno::PROTO)
+}
+
 /// Asks on a control connection and waits for the answer.
 pub(super) fn ask(
     control: &mut Control,
@@ -104,10 +110,7 @@ pub(super) fn ask_or(
     otherwise: Option<&Request>,
 ) -> Result<(Reply, Fds), Errno> {
     match control.get_mut().request_or(request, fds, limit, otherwise) {
-        Ok((Reply::Error { errno, .. }, _)) => Err(u16::try_from(errno)
-            .ok()
-            .and_then(errno_from)
-            .unwrap_or(Errno::PROTO)),
+        Ok((Reply::Error { errno, .. }, _)) => Err(error_from(errno)),
         Ok(answer) => Ok(answer),
         Err(ChannelError::Closed) => Err(Errno::CONNRESET),
         Err(ChannelError::TimedOut(_)) => Err(Errno::TIMEDOUT),

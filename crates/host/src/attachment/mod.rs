@@ -214,6 +214,9 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         listeners: &Arc<Listeners<Self>>,
     ) -> Result<Self, Errno> {
         let spoken = Versions::SPOKEN;
+        if let Reply::Error { errno, .. } = reply {
+            return Err(control::error_from(errno));
+        }
         let Reply::Attached {
             interface,
             others,
