@@ -13,13 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use queue_pair::Submission;
-use queue_pair::control::{Farewell, Fds, Request, Way, socket_path};
+use queue_pair::control::{Farewell, Way, socket_path};
 use rustix::io::Errno;
 
 use crate::ahead::{self, Forks};
 use crate::attachment::{self, ANSWER_WITHIN, Control, Engine, Listeners, RUNS_WITHIN};
-use crate::clock::monotonic_ns;
 use crate::inheritance::Inheritance;
 use crate::line::Line;
 use crate::lock::{lock, try_lock};
@@ -122,6 +120,8 @@ struct Link {
     knock: Option<Knock>,
     /// After a fork: the child's way to what its parent had.
     inheritance: Option<Inheritance>,
+    /// What was closed since the engine was asked for that, which then hears nothing more there.
+    farewells: Vec<Farewell>,
     /// A thread that was about to fork has waited for that in vain: the next does not.
     in_vain: bool,
     /// The descriptors that are kept for it.
@@ -453,6 +453,7 @@ impl SessionCore {
         link.knock = None;
         // Dropped, and with it the lifeline, only once the references are claimed.
         let inheritance = link.inheritance.take();
+        let farewells = std::mem::take(&mut link.farewells);
         let parents = link
             .attachment
             .take()
@@ -485,6 +486,9 @@ impl SessionCore {
                 Some(_) => parents.bequeath(&attachment),
                 None => parents.disinherit(),
             }
+        }
+        for farewell in farewells {
+            heir::says(&attachment, farewell);
         }
         // The lifeline's number is one of those that are kept from now on.
         drop(inheritance);
@@ -532,28 +536,20 @@ impl SessionCore {
                 link.inheritance = None;
                 return;
             }
-            // Once the engine is asked to attach it hears nothing more there.
-            let is_asked = link.knock.is_some();
+            if link.knock.is_some() && link.inheritance.is_some() {
+                // It is told when it has answered, for which one who closes something does not wait.
+                link.farewells.push(farewell);
+                return;
+            }
             let inheritance = link.inheritance.as_mut();
-            inheritance.is_none_or(|it| !is_asked && it.say(farewell))
+            inheritance.is_none_or(|it| it.say(farewell))
         };
         if said {
             return;
         }
-        // Or the lifeline is full. An attachment says it otherwise.
-        let Some(attachment) = self.attachment() else {
-            return;
-        };
-        match farewell {
-            Farewell::Connection(conn) => attachment.post_surely(Submission::Close {
-                conn,
-                abort: false,
-                at: monotonic_ns(),
-            }),
-            Farewell::Listener(listener) => {
-                let request = Request::Unlisten { listener };
-                let _ = attachment.request(&request, Fds::new(), RUNS_WITHIN);
-            }
+        // The lifeline is full. An attachment says it otherwise.
+        if let Some(attachment) = self.attachment() {
+            heir::says(&attachment, farewell);
         }
     }
 
@@ -634,6 +630,7 @@ impl SessionCore {
 
     fn inherits(&self, link: &mut Link, inheritance: Option<Inheritance>) {
         link.inheritance = inheritance;
+        link.farewells.clear();
         link.in_vain = false;
         link.looked = None;
         // What it answers is for the parent.

@@ -15,6 +15,7 @@ struct Heir {
     engine: FakeEngine,
     session: Session,
     listener: Listener,
+    conn: ConnRef,
     socket: Socket,
 }
 
@@ -22,7 +23,7 @@ impl Heir {
     fn new() -> Self {
         let engine = FakeEngine::start();
         let (session, listener) = engine.listening();
-        let (_, socket) = engine.connection(&listener);
+        let (conn, socket) = engine.connection(&listener);
         let token = session.before_fork();
         session.after_fork_child(token);
         assert!(session.is_heir());
@@ -30,6 +31,7 @@ impl Heir {
             engine,
             session,
             listener,
+            conn,
             socket,
         }
     }
@@ -180,6 +182,34 @@ fn a_listener_that_is_wanted_before_a_fork_is_shown_when_the_engine_is_there() {
         let submissions = inner.attached.last_mut()?.submissions();
         let is_credit = |it: &Submission| matches!(it, Submission::Credit { total: 1.., .. });
         submissions.iter().any(is_credit).then_some(())
+    });
+}
+
+/// Where a fork has waited in vain the engine was asked to attach already.
+#[test]
+fn who_closes_what_he_has_inherited_does_not_wait_for_the_engine() {
+    let Heir {
+        engine,
+        session,
+        listener: _listener,
+        conn,
+        socket,
+    } = Heir::new();
+    let stopped = engine.lock();
+    drop(session.before_fork());
+    let closes = std::thread::spawn(|| drop(socket));
+    let begin = Instant::now();
+    while !closes.is_finished() {
+        assert!(begin.elapsed() < HANG, "it hangs");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(stopped);
+    session.attach_now();
+    engine.until(|inner| {
+        let submissions = inner.attached.last_mut()?.side_submissions();
+        let closes =
+            |it: &Submission| matches!(it, Submission::Close { conn: it, .. } if *it == conn);
+        submissions.iter().any(closes).then_some(())
     });
 }
 
