@@ -59,8 +59,8 @@ impl SessionCore {
         }
     }
 
-    /// Comes into what this process inherits. `None`: the engine has not answered, and one may wait no longer. Nothing
-    /// is lost then.
+    /// Comes into what this process inherits, or attaches as any other where there is nothing any more. `None`: the
+    /// engine has not answered, and one may wait no longer. Nothing is lost then.
     pub(super) fn inherit(
         self: &Arc<Self>,
         link: &mut Link,
@@ -70,7 +70,14 @@ impl SessionCore {
         loop {
             match self.ask_for_inheritance(link, TURN) {
                 Err(Errno::TIMEDOUT) if may_wait() => {}
-                Err(Errno::TIMEDOUT) => return None,
+                Err(Errno::TIMEDOUT) => {
+                    // Whoever asks next gives it up once more.
+                    reserve::refill();
+                    return None;
+                }
+                Err(_) if link.inheritance.is_none() => {
+                    return Some(self.link_to_engine(link, RUNS_WITHIN));
+                }
                 Err(error) => return Some(self.linked(link, Err(error), TURN)),
                 Ok((control, answer)) => {
                     let attachment =
@@ -143,7 +150,9 @@ impl SessionCore {
         }
         let begin = Instant::now();
         let has_waited = link.in_vain;
-        let answer = self.inherit(&mut link, || !has_waited && begin.elapsed() < ANSWER_WITHIN);
+        // For listeners alone no longer than anybody.
+        let limit = Self::patience(&link, RUNS_WITHIN).min(ANSWER_WITHIN);
+        let answer = self.inherit(&mut link, || !has_waited && begin.elapsed() < limit);
         if answer.is_some() {
             return true;
         }
