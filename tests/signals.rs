@@ -176,6 +176,23 @@ fn whoever_jumps_out_of_read_leaves_nobody_without_news_of_the_engines_end() {
     assert!(ended.success(), "{ended}");
 }
 
+/// What ends a call that a handler makes ends none that the handler has interrupted.
+#[test]
+fn a_read_goes_on_after_a_handler_whose_own_call_was_interrupted() {
+    let test = "a_read_goes_on_after_a_handler_whose_own_call_was_interrupted";
+    if lab::skip_without(test, &["cc"]) {
+        return;
+    }
+    let scene = Scene::start("waits_in_a_handler");
+    let mut stream = scene.connect();
+    let mut said = [0];
+    stream.read_exact(&mut said).expect("both have returned");
+    stream.write_all(b"x").expect("taken");
+    let mut read = String::new();
+    stream.read_to_string(&mut read).expect("the end");
+    assert_eq!(read, "read\n");
+}
+
 /// Others of the set's family would be told to look for it for ever, and they would find nobody.
 #[test]
 fn whoever_jumps_out_of_epoll_wait_is_not_looked_for() {

@@ -219,13 +219,14 @@ pub unsafe extern "C-unwind" fn arrived(signal: c_int, info: *mut siginfo_t, con
     };
     let counted = counted::interrupted();
     let ends = !handler.restarts || counted.is_some();
-    let at_entry = STATE.with(|state| {
+    let (at_entry, ending) = STATE.with(|state| {
         let Handled { all, ending } = state.handled.get();
+        let ending = ending.wrapping_add(u32::from(ends));
         state.handled.set(Handled {
             all: all.wrapping_add(1),
-            ending: ending.wrapping_add(u32::from(ends)),
+            ending,
         });
-        state.at_entry.get()
+        (state.at_entry.get(), ending)
     });
     host::interrupted();
     // SAFETY: the program's own handler, called as the kernel would.
@@ -233,8 +234,12 @@ pub unsafe extern "C-unwind" fn arrived(signal: c_int, info: *mut siginfo_t, con
     if let Some(counted) = counted {
         counted.goes_on();
     }
-    // It may have made calls of its own.
-    STATE.with(|state| state.at_entry.set(at_entry));
+    // It may have made calls of its own. What has ended those ends none that this has interrupted.
+    STATE.with(|state| {
+        state.at_entry.set(at_entry);
+        let all = state.handled.get().all;
+        state.handled.set(Handled { all, ending });
+    });
     // SAFETY: the kernel's context of this handler.
     unsafe { look_once_more(context.cast()) };
 }
