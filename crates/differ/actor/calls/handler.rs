@@ -34,7 +34,7 @@ struct Returned {
 /// Of so many between two questions; what comes after is not kept.
 const KEPT: usize = 8;
 
-/// Written by the handler alone, which runs in one thread at a time, and read where it does not.
+/// Written by the handler alone, each time at a place of its own, and read where it does not run.
 static mut RETURNED: [Returned; KEPT] = [Returned {
     value: 0,
     errno: 0,
@@ -86,12 +86,12 @@ extern "C" fn does(_signal: c_int) {
             returned.errno = *errno;
         }
         *errno = before;
-        let count = COUNT.load(Ordering::Relaxed);
+        // While one sleeps in its call, another may run in another thread.
+        let count = COUNT.fetch_add(1, Ordering::AcqRel);
         if count < KEPT {
             let kept = (&raw mut RETURNED).cast::<Returned>();
             kept.add(count).write(returned);
         }
-        COUNT.store(count + 1, Ordering::Release);
     }
 }
 
