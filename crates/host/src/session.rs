@@ -99,7 +99,8 @@ pub(crate) struct SessionCore {
     pub(crate) line: Arc<Line>,
     /// How many forks lie between the process that made the session and this one.
     lineage: AtomicU32,
-    /// This process is the child of a fork and has not attached, nor does a thread wait for that which is to attach.
+    /// This process is the child of a fork and has not attached. Not set while a thread waits for that with the link
+    /// locked.
     is_heir: AtomicBool,
     /// The same, whether or not one waits.
     inherits: AtomicBool,

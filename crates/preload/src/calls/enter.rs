@@ -45,11 +45,11 @@ pub enum Fate {
 pub struct Apart {
     program: String,
     why: &'static str,
-    /// It could be in it, and whoever executes it does not name the engine.
+    /// Whoever executes it does not name the engine, so whether it could be in it was not looked at.
     is_unnamed: bool,
 }
 
-/// Why it is not in a program that could be entered.
+/// Why it is not in a program of which no more was looked at.
 const UNNAMED: &str = "its environment does not name the engine (OUTBOARD_SOCKET)";
 
 impl Apart {
