@@ -364,8 +364,10 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     /// The cookie of each socket that listens, the ports that have connections, and those that were asked about.
+    type State = (HashSet<u64>, HashSet<u16>, Vec<u16>);
+
     #[derive(Clone, Default)]
-    struct Stated(Arc<Mutex<(HashSet<u64>, HashSet<u16>, Vec<u16>)>>);
+    struct Stated(Arc<Mutex<State>>);
 
     impl Stated {
         fn looked(&self) -> Vec<u16> {
