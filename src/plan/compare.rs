@@ -305,16 +305,10 @@ impl Comparison {
             DELAY_WITHIN * 100.0,
             self.rows.len()
         );
-        let besides: [(&str, f64, fn(&Row) -> &Option<Other>); 2] = [
-            (BUSY, UTILISATION_WITHIN, |row| &row.busy),
-            (HIGH, DELAY_WITHIN, |row| &row.high),
-        ];
-        for (what, within, of) in besides {
-            let all: Vec<&Other> = self
-                .rows
-                .iter()
-                .filter_map(|row| of(row).as_ref())
-                .collect();
+        let busy: Vec<&Other> = self.rows.iter().filter_map(|it| it.busy.as_ref()).collect();
+        let high: Vec<&Other> = self.rows.iter().filter_map(|it| it.high.as_ref()).collect();
+        let besides = [(BUSY, UTILISATION_WITHIN, busy), (HIGH, DELAY_WITHIN, high)];
+        for (what, within, all) in besides {
             if !all.is_empty() {
                 text += &format!(
                     "{what}: within {:.0} %, or the run's own interval, at {} of {} loads.\n",

@@ -187,9 +187,7 @@ fn what_a_model_says_is_among_what_was_to_hold() {
     let group = Group {
         name: "all".into(),
         experiments: vec!["fake".into()],
-        left_out: Vec::new(),
-        told: None,
-        changes: Vec::new(),
+        ..Group::default()
     };
     let page = group.write(scratch.path()).unwrap();
     let text = |path: &Path| std::fs::read_to_string(path.with_extension("md")).unwrap();
