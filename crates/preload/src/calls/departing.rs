@@ -198,7 +198,7 @@ mod tests {
         departing.stay();
         let reopened: OwnedFd = reopened;
         assert!(!is_socket(&reopened), "it is the connection's again");
-        closing.is_over();
+        closing.ends();
         assert!(!table::is_ours(fd));
     }
 }

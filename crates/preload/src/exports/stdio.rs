@@ -61,7 +61,7 @@ macro_rules! around_close {
             Some(closing) => {
                 let withheld = due::Withheld::new();
                 let result = $close;
-                closing.is_over();
+                closing.ends();
                 drop(withheld);
                 result
             }

@@ -44,7 +44,7 @@ pub fn begins(fd: c_int, by_itself: bool) -> Option<Closing> {
 
 impl Closing {
     /// libc has done so.
-    pub fn is_over(self) {
+    pub fn ends(self) {
         let Self {
             fd,
             before,
@@ -125,7 +125,7 @@ mod tests {
         }
         are_parents();
         assert_eq!(fds.map(table::is_ours), [false, false, true]);
-        closing.map(Closing::is_over);
+        closing.into_iter().for_each(Closing::ends);
         assert_eq!(fds.map(table::is_ours), [false; 3]);
         // SAFETY: as above.
         unsafe {
@@ -141,7 +141,7 @@ mod tests {
         let closing = begins(fd, false).unwrap();
         assert!(!contains(fd) && table::is_ours(fd));
         crate::numbers::close(fd).unwrap();
-        closing.is_over();
+        closing.ends();
         assert!(!table::is_ours(fd));
     }
 }
