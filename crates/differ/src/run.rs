@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
             if let (Some(Step::Peer(act)), Some(before)) =
                 (self.program.steps.get(step), step.checked_sub(1))
             {
-                self.await_arrival(act.connection(), &transcript[before].arrived);
+                self.await_arrival(act.connection(), &transcript[before].arrived)?;
             }
             self.halting.begin(self.program.steps.get(step))?;
             let mut happened = self.begin(step)?;
@@ -316,14 +316,16 @@ impl<'a> Run<'a> {
 
     /// Waits until the peer has as much of a connection as it had on the kernel, or for the patience's limit: what
     /// it closes or resets before takes what is on its way with it.
-    fn await_arrival(&mut self, connection: Connection, arrived: &Arrived) {
+    fn await_arrival(&mut self, connection: Connection, arrived: &Arrived) -> Result<()> {
         let wanted = arrived.0.get(&connection).copied().unwrap_or(0);
+        self.halting.ends(self.peer.arrived(connection) < wanted)?;
         let begin = Instant::now();
         while self.peer.arrived(connection) < wanted && begin.elapsed() < self.patience.limit {
             if !self.peer.pump() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+        Ok(())
     }
 
     /// Waits until nothing has crossed the wire for a while, or for the patience's limit. A program that writes once
