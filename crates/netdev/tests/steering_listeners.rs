@@ -54,6 +54,12 @@ fn segment(client: u16, port: u16, flags: u8) -> Vec<u8> {
         .build()
 }
 
+/// Closes a listener for all who have it: a program that another test begins at this moment has it, too, until that is
+/// executed.
+fn close(listener: TcpListener) {
+    rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).expect("listens");
+}
+
 /// All shares in which a listener takes new connections, and where those go that it does not take.
 fn shares() -> [(Share, (Verdict, Reason)); 3] {
     let (share, slot) = (SHARE_ALL, 0);
@@ -79,7 +85,7 @@ fn new_connections_come_while_a_socket_listens_that_was_shown() {
                 let what = format!("{share:?}, {listener:?}");
                 bench.show(&listener);
                 assert_eq!(bench.run(&segment(1, port, SYN)), ENGINE, "{what}");
-                drop(listener);
+                close(listener);
                 assert_eq!(bench.run(&segment(2, port, SYN)), kernel, "{what}");
                 assert_eq!(bench.run(&segment(1, port, ACK)), ENGINE, "{what}");
 
@@ -118,7 +124,7 @@ fn who_listens_on_one_address_has_its_clients() {
             assert_eq!(bench.run(&segment(1, port, SYN)), ENGINE, "{share:?}");
             let one = reusing(OURS, port);
             assert_eq!(bench.run(&segment(2, port, SYN)), kernel, "{share:?}");
-            drop(one);
+            close(one);
             assert_eq!(bench.run(&segment(3, port, SYN)), ENGINE, "{share:?}");
 
             // And of two at one address the kernel chooses, by the addresses.
