@@ -597,18 +597,20 @@ fn the_responders_last_endpoint_is_remembered_as_long_as_it_is_there() {
     assert_eq!(bench.run(&to_it), left);
 }
 
+/// A client's SYN and ACK, and what becomes of them: the engine's, or the kernel's because somebody is late.
+fn a_connection() -> ([Frame; 2], (Verdict, Reason), (Verdict, Reason)) {
+    let frames = [SYN, ACK].map(|flags| v4().with(|frame| frame.tcp_flags = flags));
+    let engines = (Verdict::Redirect, Reason::Engine);
+    (frames, engines, (Verdict::Kernel, Reason::Stale))
+}
+
 #[test]
 fn new_connections_are_the_kernels_while_the_engine_leaves_frames_waiting() {
     if lab::skip_without_root("new_connections_are_the_kernels_while_the_engine_leaves_frames") {
         return;
     }
     let mut bench = bench();
-    let (syn, ack) = (
-        v4().with(|f| f.tcp_flags = SYN),
-        v4().with(|f| f.tcp_flags = ACK),
-    );
-    let engines = (Verdict::Redirect, Reason::Engine);
-    let stale = (Verdict::Kernel, Reason::Stale);
+    let ([syn, ack], engines, stale) = a_connection();
     let wait = |bench: &Bench| {
         while bench.steering.waiting() < STALE {
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -642,12 +644,7 @@ fn new_connections_are_the_kernels_while_a_worker_leaves_what_others_hand_to_it(
         return;
     }
     let mut bench = bench();
-    let (syn, ack) = (
-        v4().with(|f| f.tcp_flags = SYN),
-        v4().with(|f| f.tcp_flags = ACK),
-    );
-    let engines = (Verdict::Redirect, Reason::Engine);
-    let stale = (Verdict::Kernel, Reason::Stale);
+    let ([syn, ack], engines, stale) = a_connection();
     let other = bench.steering.watch().of(MAX_WORKERS - 1);
     bench.steering.beat();
     other.note_late();

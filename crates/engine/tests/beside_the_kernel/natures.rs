@@ -26,19 +26,41 @@ fn leave_tags_on(world: &World) {
     }
 }
 
-/// Whether this kernel has VLAN devices; says so if not. (`cargo xtask machines` tries them on others.)
-fn has_vlans(test: &str, world: &World) -> bool {
+/// An engine on this interface takes bytes of the kernel's client, and sends some back.
+fn serves(world: &World, interface: &str, bytes: &[u8]) {
+    let engine = Engine::start(world, |config| config.interface = interface.into());
+    let (mut host, _kernel, address) = engine.listening(world);
+    let mut client = connect(world, address);
+    client.write_all(bytes).expect("sent");
+    let conn = host.accepted();
+    assert_eq!(host.receive(conn), bytes);
+    host.send(conn, b"and back", bytes.len() as u64);
+    assert_eq!(read(&mut client, 8), b"and back");
+}
+
+/// Adds a device to the server's network, if this kernel has such; says so if not.
+fn adds(test: &str, world: &World, kind: &str, device: &str) -> bool {
     let made = Command::new("ip")
-        .args(["-n", world.name(Side::Server), "link", "add", "link"])
-        .args([Side::Server.interface(), "name", "tried0", "type", "vlan"])
-        .args(["id", "9"])
+        .args(["-n", world.name(Side::Server), "link", "add"])
+        .args(device.split(' '))
         .output();
     let made = made.expect("iproute2 is there").status.success();
+    if !made {
+        let line = format!("SKIPPED (this kernel has no {kind}): {test}\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    made
+}
+
+/// Whether this kernel has VLAN devices; says so if not. (`cargo xtask machines` tries them on others.)
+fn has_vlans(test: &str, world: &World) -> bool {
+    let device = format!(
+        "link {} name tried0 type vlan id 9",
+        Side::Server.interface()
+    );
+    let made = adds(test, world, "VLAN devices", &device);
     if made {
         ip(world, "link del tried0");
-    } else {
-        let line = format!("SKIPPED (this kernel has no VLAN devices): {test}\n");
-        let _ = std::io::stderr().write_all(line.as_bytes());
     }
     made
 }
@@ -93,14 +115,7 @@ fn a_bridge_is_served_and_its_port_is_not() {
     let expected = format!("{port} is a port of the bridge br0, which has the addresses: name br0");
     assert_eq!(refusal(&world, port), expected);
 
-    let engine = Engine::start(&world, |config| config.interface = "br0".into());
-    let (mut host, _kernel, address) = engine.listening(&world);
-    let mut client = connect(&world, address);
-    client.write_all(b"by a bridge").expect("sent");
-    let conn = host.accepted();
-    assert_eq!(host.receive(conn), b"by a bridge");
-    host.send(conn, b"and back", 11);
-    assert_eq!(read(&mut client, 8), b"and back");
+    serves(&world, "br0", b"by a bridge");
 }
 
 #[test]
@@ -111,13 +126,8 @@ fn a_bond_is_served_and_its_member_is_not() {
     }
     let world = World::new().expect("namespaces");
     let (member, address) = (Side::Server.interface(), Side::Server.ipv4());
-    let made = Command::new("ip")
-        .args(["-n", world.name(Side::Server), "link", "add", "bond0"])
-        .args(["type", "bond", "mode", "active-backup", "miimon", "100"])
-        .output();
-    if !made.expect("iproute2 is there").status.success() {
-        let line = format!("SKIPPED (this kernel has no bonds): {test}\n");
-        let _ = std::io::stderr().write_all(line.as_bytes());
+    let bond = "bond0 type bond mode active-backup miimon 100";
+    if !adds(test, &world, "bonds", bond) {
         return;
     }
     // Only what is down can become a member; its hardware address becomes the bond's.
@@ -130,14 +140,7 @@ fn a_bond_is_served_and_its_member_is_not() {
         format!("{member} is a port of the bond bond0, which has the addresses: name bond0");
     assert_eq!(refusal(&world, member), expected);
 
-    let engine = Engine::start(&world, |config| config.interface = "bond0".into());
-    let (mut host, _kernel, address) = engine.listening(&world);
-    let mut client = connect(&world, address);
-    client.write_all(b"by a bond").expect("sent");
-    let conn = host.accepted();
-    assert_eq!(host.receive(conn), b"by a bond");
-    host.send(conn, b"and back", 9);
-    assert_eq!(read(&mut client, 8), b"and back");
+    serves(&world, "bond0", b"by a bond");
 }
 
 #[test]
@@ -173,14 +176,7 @@ fn what_stands_on_a_veth_is_served_though_checksums_are_partial_on_it() {
     ip(&world, &format!("address del {address}/24 dev {below}"));
     ip(&world, "link set above0 up");
     ip(&world, &format!("address add {address}/24 dev above0"));
-    let engine = Engine::start(&world, |config| config.interface = "above0".into());
-    let (mut host, _kernel, address) = engine.listening(&world);
-    let mut client = connect(&world, address);
-    client.write_all(b"unsummed").expect("sent");
-    let conn = host.accepted();
-    assert_eq!(host.receive(conn), b"unsummed");
-    host.send(conn, b"and back", 8);
-    assert_eq!(read(&mut client, 8), b"and back");
+    serves(&world, "above0", b"unsummed");
 }
 
 #[test]
@@ -211,14 +207,7 @@ fn a_vlan_is_served_by_its_own_device() {
                 &format!("address add {address}/24 dev tagged0"),
             );
         }
-        let engine = Engine::start(&world, |config| config.interface = "tagged0".into());
-        let (mut host, _kernel, address) = engine.listening(&world);
-        let mut client = connect(&world, address);
-        client.write_all(b"by a VLAN").expect("sent");
-        let conn = host.accepted();
-        assert_eq!(host.receive(conn), b"by a VLAN");
-        host.send(conn, b"and back", 9);
-        assert_eq!(read(&mut client, 8), b"and back");
+        serves(&world, "tagged0", b"by a VLAN");
     }
 }
 
