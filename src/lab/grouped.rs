@@ -2,7 +2,9 @@
 
 use super::begun;
 use super::options::Options;
-use super::shaped::{self, ALL, Came, Run, check, code, go, header, stop_by_signals, takes, times};
+use super::shaped::{
+    self, ALL, Came, Run, check, code, finish, go, header, stop_by_signals, takes,
+};
 use super::watch::Place;
 use ::lab::catalogue::{self, Entry};
 use ::lab::experiment::directory::Header;
@@ -89,18 +91,11 @@ fn go_on(
             let mut directory = one.directory(path, anyway)?;
             go(one.entry, &mut directory, limit, stop, place)
         });
-        group.note(one.entry.name, came.why());
-        came.spend(&mut group, one.entry.name, began.elapsed());
+        came.note(&mut group, one.entry.name, began.elapsed());
         group.write(path)?;
         are_good &= came.told(one.entry.name, is_of_all)?;
     }
-    let page = group.write(path)?.with_extension("html");
-    println!(
-        "All of {}: {}\n{}",
-        group.name,
-        page.display(),
-        times(&group)
-    );
+    finish(path, &group)?;
     Ok(code(are_good))
 }
 

@@ -185,21 +185,13 @@ fn start(names: &[impl AsRef<str>], options: &Options, stop: &AtomicBool) -> Res
             go(entry, &mut directory, options.limit, stop, place)
         });
         if let Some((path, group)) = group.map(|group| &mut groups[group]) {
-            group.note(entry.name, came.why());
-            came.spend(group, entry.name, began.elapsed());
+            came.note(group, entry.name, began.elapsed());
             group.write(path)?;
         }
         are_good &= came.told(entry.name, all)?;
     }
     for (path, group) in &groups {
-        let page = group.write(path)?;
-        let page = page.with_extension("html");
-        println!(
-            "All of {}: {}\n{}",
-            group.name,
-            page.display(),
-            times(group)
-        );
+        finish(path, group)?;
         if stop.load(Ordering::Relaxed) {
             println!(
                 "Interrupted; to go on with what is left: outboard lab run --resume {}\n",
@@ -238,8 +230,9 @@ impl Came {
         }
     }
 
-    /// Notes how long it took, unless it was left out.
-    pub fn spend(&self, group: &mut Group, name: &str, time: Duration) {
+    /// Notes in its group what came of it, and how long that took unless it was left out.
+    pub fn note(&self, group: &mut Group, name: &str, time: Duration) {
+        group.note(name, self.why());
         if !matches!(self, Self::LeftOut(_)) {
             group.spend(name, time);
         }
@@ -259,8 +252,20 @@ impl Came {
     }
 }
 
+/// Writes the page of a group, and says where it is and how long each took.
+pub(super) fn finish(path: &Path, group: &Group) -> Result<()> {
+    let page = group.write(path)?.with_extension("html");
+    println!(
+        "All of {}: {}\n{}",
+        group.name,
+        page.display(),
+        times(group)
+    );
+    Ok(())
+}
+
 /// How long each of a group took, and all, a line each.
-pub(super) fn times(group: &Group) -> String {
+fn times(group: &Group) -> String {
     let times = group.times().into_iter();
     times
         .map(|(name, time)| format!("  {name}: {time}\n"))
@@ -590,7 +595,7 @@ pub mod tests {
         let mut group = Group::default();
         let left_out = Came::of(Some("httperf"), || panic!("it is not run"));
         for (came, name) in [(&left_out, "rates"), (&run, "web"), (&fails(), "echo")] {
-            came.spend(&mut group, name, Duration::from_secs(5));
+            came.note(&mut group, name, Duration::from_secs(5));
         }
         assert_eq!(
             times(&group),

@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A program that is waited for hangs if it runs for so long.
-const HANG_SECONDS: &str = "600";
+const HANG_SECONDS: u64 = 600;
 /// How long a program that is asked to end may take before it is killed.
 pub const ENDING: Duration = Duration::from_secs(10);
 
@@ -112,7 +112,12 @@ impl Program {
 
     /// Runs it to its end and returns what it printed; an error if it fails, or hangs.
     pub fn output(&self) -> Result<String> {
-        let mut command = self.command(&["timeout", "--kill-after=5", HANG_SECONDS]);
+        self.output_within(HANG_SECONDS)
+    }
+
+    /// As [`output`](Self::output), of a program that hangs if it takes more than so many seconds.
+    pub fn output_within(&self, seconds: u64) -> Result<String> {
+        let mut command = self.command(&["timeout", "--kill-after=5", &seconds.to_string()]);
         tool::output(&mut command, &self.name())
     }
 

@@ -59,25 +59,24 @@ pub fn run(bed: &Bed, server: &str, port: u16, asked: Asked<'_>) -> Result<Found
     // Ports are the kernel's: its own (`--hog`) are those of one bit of 64, and with a thousand connections open at once
     // it looks for another one for ever.
     let printed = world
-        .program(Side::Client, "timeout")
+        .program(Side::Client, "httperf")
         .on_core(CLIENT_CORE)
-        .args(["--signal=KILL", &limit.to_string(), "httperf"])
         .args(["--server", server, "--port", &port.to_string()])
         .args(["--uri", asked.path, "--rate", &asked.rate.to_string()])
         .args(["--num-conns", &asked.connections.to_string()])
         .args(["--num-calls", &asked.requests.to_string()])
         .args(["--timeout", &asked.patience.to_string()])
-        .output()
+        .output_within(limit)
         .with_context(|| format!("httperf, which is ended after {limit} s"))?;
     read(&printed).with_context(|| format!("httperf said: {printed}"))
 }
 
 impl Asked<'_> {
     /// Seconds after which it has ended, if it ever does: the last connection may fail at its last request.
-    fn seconds_at_most(&self) -> f64 {
+    fn seconds_at_most(&self) -> u64 {
         let opening = f64::from(self.connections) / self.rate;
         let patient = f64::from(self.requests + 1) * self.patience;
-        (opening + patient + MARGIN).ceil()
+        (opening + patient + MARGIN).ceil() as u64
     }
 }
 
@@ -156,7 +155,7 @@ Errors: fd-unavail 2 addrunavail 0 ftab-full 0 other 0
             requests: 3,
             patience: 5.0,
         };
-        assert_eq!(asked.seconds_at_most(), 21.0 + MARGIN);
+        assert_eq!(asked.seconds_at_most(), 21 + MARGIN as u64);
     }
 
     #[test]

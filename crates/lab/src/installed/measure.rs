@@ -153,7 +153,6 @@ fn load(
     closed: &mut load::Closed<'_>,
 ) -> Result<Came> {
     let seconds = seconds(plan);
-    let on_client = |name: &str| subject.client(name);
     let address = Side::Server.ipv4().to_string();
     match load {
         Load::Rate { per_second } => rate(plan, per_second, subject, closed),
@@ -179,7 +178,8 @@ fn load(
             per_second,
         } => {
             let requests = per_second * seconds;
-            let text = on_client("redis-benchmark")
+            let text = subject
+                .client("redis-benchmark")
                 .args(["-h", &address, "-p", &Server::Redis.port().to_string()])
                 .args(["-t", "get", "--csv", "-n", &requests.to_string()])
                 .args(["-c", &clients.to_string(), "-P", &pipelined.to_string()])
@@ -219,7 +219,8 @@ fn load(
             Ok((trips, timed(read)))
         }
         Load::Bulk { from_server } => {
-            let mut iperf = on_client("iperf3")
+            let mut iperf = subject
+                .client("iperf3")
                 .args(["--client", &address, "--json"])
                 .args(["-p", &Server::Iperf.port().to_string()])
                 .args(["-t", &seconds.to_string()]);
