@@ -14,7 +14,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 /// Sleeps for so long, or until a signal comes. By a system call: in libc's function, of which std's is made, a thread
 /// may be cancelled, which must not happen where something is held or the program does not expect it. By ppoll, since
 /// that is one that filters let pass.
-pub(crate) fn pause(duration: Duration) {
+pub fn pause(duration: Duration) {
     if let Ok(duration) = Timespec::try_from(duration) {
         let _ = rustix::event::poll(&mut [], Some(&duration));
     }

@@ -74,6 +74,7 @@ pub use ahead::Ahead;
 pub use around::{Sleeps, sleep_by};
 pub use attachment::{Engine, RegisteredFile};
 pub use change_log::{Change, ChangeLog, LogReader};
+pub use clock::pause;
 pub use connect::{ConnectError, ConnectOptions};
 pub use fork::{ForkToken, Promised};
 pub use gather::gather;

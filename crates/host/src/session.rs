@@ -575,13 +575,8 @@ impl SessionCore {
         self.knocks.load(Ordering::Relaxed)
     }
 
-    /// Whether an engine that is away is worth waking up for.
-    pub(crate) fn expects_engine(&self) -> bool {
-        self.may_have_engine()
-    }
-
-    /// Whether there can be one: without a path there cannot.
-    fn may_have_engine(&self) -> bool {
+    /// Whether there can be an engine, and one that is away is worth waking up for: without a path there cannot.
+    pub(crate) fn may_have_engine(&self) -> bool {
         !self.path.as_os_str().is_empty()
     }
 
@@ -598,7 +593,12 @@ impl SessionCore {
     /// Whether this process is the child of a fork and has not attached. A child of such a one that nobody was told of
     /// is none: it would use up, and close, what is the other's.
     pub(crate) fn is_heir(&self) -> bool {
-        self.is_heir.load(Ordering::Relaxed) && {
+        self.is_heir_by(&self.is_heir)
+    }
+
+    /// Whether it is by this mark, which costs less to look at.
+    fn is_heir_by(&self, mark: &AtomicBool) -> bool {
+        mark.load(Ordering::Relaxed) && {
             let parents = lock(&self.current);
             parents.as_ref().is_some_and(|parents| parents.is_heirs())
         }

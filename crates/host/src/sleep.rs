@@ -221,7 +221,7 @@ impl Sleeper {
             _ if self.means.is_deaf() => Some(SLICE),
             _ if self.means.aside => None,
             None if self.session.knocks() => Some(SLICE),
-            None => self.session.expects_engine().then_some(RETRY),
+            None => self.session.may_have_engine().then_some(RETRY),
             Some((attachment, _)) if !attachment.is_live() => Some(Duration::ZERO),
             Some((attachment, waker)) if waker.is_none() || attachment.needs_attention() => {
                 Some(SLICE)

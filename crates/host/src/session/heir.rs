@@ -45,10 +45,7 @@ pub(super) fn says(attachment: &Attachment, farewell: Farewell) {
 impl SessionCore {
     /// Whether this process is the child of a fork and has not attached, whether or not a thread of its waits for that.
     pub(super) fn has_inherited(&self) -> bool {
-        self.inherits.load(Ordering::Relaxed) && {
-            let parents = lock(&self.current);
-            parents.as_ref().is_some_and(|parents| parents.is_heirs())
-        }
+        self.is_heir_by(&self.inherits)
     }
 
     /// For how long one waits who would wait for `limit` if nothing was inherited.

@@ -85,14 +85,9 @@ impl Apart {
         environment: *const *const c_char,
     ) -> Option<Self> {
         // SAFETY: as the caller promises.
-        let (apart, is_meant) = unsafe {
-            (
-                Self::of(path, environment),
-                is_meant_for_the_engine(environment),
-            )
-        };
-        if apart.is_some() || is_meant || !settings::are_strict() {
-            return apart;
+        if !settings::are_strict() || unsafe { is_meant_for_the_engine(environment) } {
+            // SAFETY: as above.
+            return unsafe { Self::of(path, environment) };
         }
         let path = Path::new(OsStr::from_bytes(path?.to_bytes()));
         enterable::executed(path).ok()?;

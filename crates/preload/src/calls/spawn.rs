@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, sigset_t};
 use rustix::io::Errno;
-use rustix::time::Timespec;
 
 use crate::calls::departing::{Departing, Successor};
 use crate::calls::enter::{Apart, Fate};
@@ -46,10 +45,7 @@ static DEPARTING: Mutex<()> = Mutex::new(());
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long it does so at a time.
-const PAUSE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000,
-};
+const PAUSE: Duration = Duration::from_micros(100);
 
 thread_local! {
     /// This thread starts a program, which a handler may interrupt.
@@ -120,8 +116,7 @@ fn departing() -> Alone {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                // By a system call: in libc's a thread may be cancelled, and it may not be where it comes from.
-                let _ = rustix::event::poll(&mut [], Some(&PAUSE));
+                host::pause(PAUSE);
                 continue;
             }
         };

@@ -70,12 +70,20 @@ pub fn quiet() -> Quiet {
     Quiet(lock(&BEGINS))
 }
 
+/// The session of the child of a fork that has not attached.
+fn heir() -> Option<&'static Session> {
+    SESSION.get().filter(|session| session.is_heir())
+}
+
+/// Whether this process has not come into what it inherits.
+pub fn is_heir() -> bool {
+    heir().is_some()
+}
+
 /// In the child of a fork: comes into what it inherits, before something is locked which another thread locks in order to
 /// fork. Costs little anywhere else.
 pub fn inherit() {
-    if let Some(session) = SESSION.get()
-        && session.is_heir()
-    {
+    if let Some(session) = heir() {
         // A handler would wait for what is locked here.
         inside::enter();
         session.attach_now();

@@ -84,17 +84,22 @@ pub fn signal(model: &mut Model, _: Actor) -> Option<()> {
                 Signal::Kill
             }
             _ => {
-                for player in &mut model.players {
-                    if player.process == process {
-                        player.waits = None;
-                    }
-                }
+                ends_waits(model, process);
                 Signal::Interrupt
             }
         }
     };
     model.steps.push(Step::Signal(actor, signal));
     Some(())
+}
+
+/// Whoever of this process waits in a call does not any more.
+fn ends_waits(model: &mut Model, process: usize) {
+    for player in &mut model.players {
+        if player.process == process {
+            player.waits = None;
+        }
+    }
 }
 
 /// Another program writes to something of the actor's.
@@ -129,15 +134,11 @@ pub fn handle(model: &mut Model, actor: Actor) -> Option<()> {
     };
     let restart = model.chance(50);
     model.push(actor, Call::Handle { does, restart });
-    let asks = model.process_of(actor);
     if does != Handler::Nothing && model.chance(60) {
         model.steps.push(Step::Signal(actor, Signal::Interrupt));
         if !restart {
-            for player in &mut model.players {
-                if player.process == asks {
-                    player.waits = None;
-                }
-            }
+            let process = model.process_of(actor);
+            ends_waits(model, process);
         }
     }
     if model.chance(70) {

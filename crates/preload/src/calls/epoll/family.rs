@@ -101,8 +101,7 @@ pub fn catch_up() {
 
 /// Before something is done that others have done, which may be to show a listener to the engine.
 fn inherit(family: &Family) {
-    let is_up_to_date = lock(&LOCAL).reader.is_up_to_date(family.log);
-    if !is_up_to_date {
+    if session::is_heir() && !lock(&LOCAL).reader.is_up_to_date(family.log) {
         session::inherit();
     }
 }
