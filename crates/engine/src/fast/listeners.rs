@@ -482,7 +482,7 @@ impl Listeners {
     }
 
     /// The listener of this number, to be looked at.
-    fn get(&self, number: u32) -> Option<&Listener> {
+    pub fn get(&self, number: u32) -> Option<&Listener> {
         let slot = slot_of(number);
         let listener = self.slots.get(slot)?.as_ref()?;
         (listener.number == number).then_some(listener)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use netdev::steering::STALE;
@@ -93,6 +93,11 @@ impl FixedNetwork {
         }
     }
 
+    /// What it was told, and what it has noted.
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The link of an interface goes up or down.
     pub fn tell_of_link(&self, nic: NicId, up: bool) {
         let state = LinkState {
@@ -100,14 +105,14 @@ impl FixedNetwork {
             mtu: u32::MAX,
             up,
         };
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.news.push(NetworkChange::Link(nic, Some(state)));
     }
 
     /// This is an own address from now on, which is told.
     pub fn gain(&mut self, address: IpAddr) {
         self.addresses.push(address);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.news.push(NetworkChange::Addresses);
     }
 
@@ -117,45 +122,45 @@ impl FixedNetwork {
             nic: NicId(self.beyond.contains(&neighbour).into()),
             address: neighbour,
         };
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.neighbours.insert(neighbour, knowledge);
         told.news.push(NetworkChange::Neighbour(on_link, knowledge));
     }
 
     /// The steering refuses what it is told next of a port that is only ours.
     pub fn refuse_once(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.refuses = true;
     }
 
     /// So much later it is for the steering.
     pub fn pass(&self, time: Duration) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.time += time.as_nanos() as u64;
     }
 
     /// The kernel is left a new connection at all that is steered: it is noted in the steering, and nothing else says so.
     pub fn leave_some(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.left_at = Some(told.time);
         told.forgotten.clear();
     }
 
     /// The workers that were said to be late.
     pub fn late(&self) -> Vec<u16> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told();
         told.late.iter().copied().collect()
     }
 
     /// Whom it was asked to look at again, in that order.
     pub fn probed(&self) -> Vec<IpAddr> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told();
         told.probed.clone()
     }
 
     /// What is known of a neighbour.
     fn known(&self, neighbour: IpAddr) -> Knowledge {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told();
         let known = told.neighbours.get(&neighbour).copied();
         known.unwrap_or(Knowledge::Resolved {
             mac: self.peer,
@@ -227,7 +232,7 @@ impl Network for FixedNetwork {
     }
 
     fn probe(&mut self, next_hop: OnLink<IpAddr>, _: AsOf) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.probed.push(next_hop.address);
         true
     }
@@ -235,7 +240,7 @@ impl Network for FixedNetwork {
     fn confirm(&mut self, _: OnLink<IpAddr>, _: MacAddr) {}
 
     fn changes(&mut self, each: &mut dyn FnMut(NetworkChange)) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.news.drain(..).for_each(each);
     }
 
@@ -255,13 +260,13 @@ impl Network for FixedNetwork {
     }
 
     fn now(&self) -> u64 {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.time += 1;
         told.time
     }
 
     fn noted(&self, address: IpAddr, port: u16) -> Option<u64> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told();
         let mut steered = self.steered.iter();
         let is_steered = steered.any(|&(a, p, _)| (a, p) == (address, port));
         let is_left = is_steered && !told.forgotten.contains(&(address, port));
@@ -269,7 +274,7 @@ impl Network for FixedNetwork {
     }
 
     fn only_ours(&mut self, address: IpAddr, port: u16, as_of: u64) -> std::io::Result<bool> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         if std::mem::take(&mut told.refuses) {
             return Err(Errno::NOMEM.into());
         }
@@ -300,7 +305,7 @@ impl Network for FixedNetwork {
     }
 
     fn note_late(&self, worker: u16) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         told.late.insert(worker);
     }
 

@@ -199,16 +199,11 @@ pub trait Network {
     fn hide_socket(&mut self, cookie: u64);
 
     /// What time it is for the steering, in nanoseconds.
-    fn now(&self) -> u64 {
-        0
-    }
+    fn now(&self) -> u64;
 
     /// When the kernel was last left a new connection at a port of an own address, by [`now`](Self::now), if it was since
     /// it was [found](Self::only_ours) to have none. What follows on it is the kernel's, too, whatever was said.
-    fn noted(&self, address: IpAddr, port: u16) -> Option<u64> {
-        let _ = (address, port);
-        None
-    }
+    fn noted(&self, address: IpAddr, port: u16) -> Option<u64>;
 
     /// Sends a mixed port of an own address to the engine: the kernel had no connections there when it was asked,
     /// which was at `as_of` or later. False if it may have got some since: then the port stays mixed.
@@ -267,9 +262,7 @@ pub trait Network {
 
     /// The worker with this number has not taken for so long what was handed to it that new connections are to be the
     /// kernel's until it comes.
-    fn note_late(&self, worker: u16) {
-        let _ = worker;
-    }
+    fn note_late(&self, worker: u16);
 
     /// How often any worker of these tables has kept frames waiting for so long that new connections were the kernel's
     /// meanwhile: known when that one has come back.

@@ -29,11 +29,6 @@ fn how(world: &World) -> Steered {
     }
 }
 
-fn set_connections(world: &World, port: u16, count: usize) {
-    let mut connections = world.kernel.connections.lock().expect("no panic");
-    connections.insert(port, count);
-}
-
 /// A port that is free for now.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
@@ -53,13 +48,13 @@ fn a_port_is_mixed_for_as_long_as_the_kernel_has_connections_there() {
     );
 
     let shown = host.kernel[0].try_clone().expect("descriptors");
-    set_connections(&world, port, 2);
+    world.kernel.set_connections(port, 2);
     world.show(&mut host, &shown);
     assert_eq!(how(&world), Steered::Mixed);
-    set_connections(&world, port, 1);
+    world.kernel.set_connections(port, 1);
     world.attend();
     assert_eq!(how(&world), Steered::Mixed);
-    set_connections(&world, port, 0);
+    world.kernel.set_connections(port, 0);
     world.attend();
     assert_eq!(how(&world), Steered::Engine);
 }
@@ -71,9 +66,9 @@ fn a_port_stays_mixed_where_the_kernel_was_left_something_meanwhile() {
     let mut host = world.attach(None);
     let kernel = TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = kernel.local_addr().expect("bound").port();
-    set_connections(&world, port, 1);
+    world.kernel.set_connections(port, 1);
     world.show(&mut host, &kernel);
-    set_connections(&world, port, 0);
+    world.kernel.set_connections(port, 0);
     world.worker.network().leave_some();
     world.desk.attend();
     world.worker.attend(world.now);
@@ -133,7 +128,7 @@ fn an_answer_to_an_older_question_does_not_count() {
         files.pop().ok_or_else(|| "no more".to_owned())
     }));
     let mut host = world.attach(None);
-    set_connections(&world, port, 1);
+    world.kernel.set_connections(port, 1);
     world.listen_at(&mut host, port);
     assert_eq!(how(&world), Steered::Mixed);
     for then in [Steered::Closing, Steered::Mixed] {
@@ -142,7 +137,7 @@ fn an_answer_to_an_older_question_does_not_count() {
         assert_eq!(how(&world), then);
     }
     // The question is from before: the kernel was given new connections since.
-    set_connections(&world, port, 0);
+    world.kernel.set_connections(port, 0);
     world.desk.attend();
     world.worker.attend(world.now);
     assert_eq!(how(&world), Steered::Mixed);
@@ -157,10 +152,10 @@ const AWAY: Duration = Duration::from_secs(1);
 fn answered(world: &mut World) -> Host {
     let mut host = world.attach(None);
     let port = free_port();
-    set_connections(world, port, 1);
+    world.kernel.set_connections(port, 1);
     world.listen_at(&mut host, port);
     assert_eq!(how(world), Steered::Mixed);
-    set_connections(world, port, 0);
+    world.kernel.set_connections(port, 0);
     world.desk.attend();
     host
 }
@@ -194,12 +189,12 @@ fn a_port_at_which_the_kernel_was_left_something_is_asked_about() {
     let mut host = world.attach(None);
     let (port, _) = world.listen(&mut host);
     assert_eq!(how(&world), Steered::Engine);
-    set_connections(&world, port, 1);
+    world.kernel.set_connections(port, 1);
     world.worker.network().leave_some();
     assert_eq!(how(&world), Steered::Mixed);
     world.attend();
     assert_eq!(how(&world), Steered::Mixed, "it has a connection");
-    set_connections(&world, port, 0);
+    world.kernel.set_connections(port, 0);
     world.attend();
     assert_eq!(how(&world), Steered::Engine);
 }

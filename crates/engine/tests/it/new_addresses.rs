@@ -14,11 +14,6 @@ fn how(world: &World, address: IpAddr) -> Steered {
     found.map(|(_, _, how)| *how).expect("it is steered")
 }
 
-fn set_connections(world: &World, port: u16, count: usize) {
-    let mut connections = world.kernel.connections.lock().expect("no panic");
-    connections.insert(port, count);
-}
-
 /// A VIP that moves here, say, and all its clients at once.
 #[test]
 fn who_came_to_a_new_address_before_the_engine_stays_the_kernels() {
@@ -27,13 +22,13 @@ fn who_came_to_a_new_address_before_the_engine_stays_the_kernels() {
     let (port, _) = world.listen(&mut host);
     let first = world.worker.network().addresses[0];
     assert_eq!(how(&world, first), Steered::Engine);
-    set_connections(&world, port, 1);
+    world.kernel.set_connections(port, 1);
     world.worker.network_mut().gain(NEW);
     world.worker.hear_of_network(world.now);
     assert_eq!(how(&world, NEW), Steered::Mixed);
     world.attend();
     assert_eq!(how(&world, NEW), Steered::Mixed, "the kernel has some");
-    set_connections(&world, port, 0);
+    world.kernel.set_connections(port, 0);
     world.attend();
     for address in [first, NEW] {
         assert_eq!(how(&world, address), Steered::Engine);
@@ -46,9 +41,9 @@ fn an_answer_from_before_an_address_came_does_not_count() {
     let mut host = world.attach(None);
     let kernel = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = kernel.local_addr().expect("bound").port();
-    set_connections(&world, port, 1);
+    world.kernel.set_connections(port, 1);
     world.show(&mut host, &kernel);
-    set_connections(&world, port, 0);
+    world.kernel.set_connections(port, 0);
     // It answers that there are none.
     world.desk.attend();
     world.worker.network_mut().gain(NEW);

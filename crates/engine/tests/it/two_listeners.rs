@@ -9,11 +9,6 @@ use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
 const OURS6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
-fn set_connections(world: &World, port: u16, count: usize) {
-    let mut connections = world.kernel.connections.lock().expect("no panic");
-    connections.insert(port, count);
-}
-
 /// How all of them are steered.
 fn all(world: &World) -> Vec<Steered> {
     let steered = world.worker.network().steered.iter();
@@ -27,7 +22,7 @@ fn an_answer_from_before_a_listener_asked_again_is_not_about_it() {
     world.worker.network_mut().gain(IpAddr::from(OURS6));
     let mut host = world.attach(None);
     let (port, _) = world.listen(&mut host);
-    set_connections(&world, port, 1);
+    world.kernel.set_connections(port, 1);
     let other = socket(AddressFamily::INET6, SocketType::STREAM, None).expect("descriptors");
     set_ipv6_v6only(&other, true).expect("new");
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
@@ -38,7 +33,7 @@ fn an_answer_from_before_a_listener_asked_again_is_not_about_it() {
     assert_eq!(all(&world), [Steered::Engine, Steered::Mixed]);
 
     // The first answer waits, and so does the second: the other one has asked since.
-    set_connections(&world, port, 0);
+    world.kernel.set_connections(port, 0);
     world.desk.attend();
     world.worker.network().leave_some();
     world.worker.network_mut().absences += 1;
@@ -48,13 +43,13 @@ fn an_answer_from_before_a_listener_asked_again_is_not_about_it() {
     world.desk.attend();
 
     // What the kernel has got since then neither of them knows.
-    set_connections(&world, port, 1);
+    world.kernel.set_connections(port, 1);
     world.worker.network().leave_some();
     world.worker.attend(world.now);
     assert_eq!(all(&world), [Steered::Mixed; 2]);
     world.attend();
     assert_eq!(all(&world), [Steered::Mixed; 2]);
-    set_connections(&world, port, 0);
+    world.kernel.set_connections(port, 0);
     world.attend();
     assert_eq!(all(&world), [Steered::Engine; 2]);
 }

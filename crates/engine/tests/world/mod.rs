@@ -301,6 +301,14 @@ pub struct Kernel {
     pub looks: Arc<Mutex<u64>>,
 }
 
+impl Kernel {
+    /// So many connections it has on a port.
+    pub fn set_connections(&self, port: u16, count: usize) {
+        let mut connections = self.connections.lock().expect("no panic");
+        connections.insert(port, count);
+    }
+}
+
 impl KernelSockets for Kernel {
     fn listening(&mut self) -> Option<HashMap<u64, u32>> {
         self.listening.lock().expect("no panic").clone()

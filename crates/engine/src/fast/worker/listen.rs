@@ -353,9 +353,8 @@ impl<D: Device, N: Network> Worker<D, N> {
 
     /// Whether a listener covers an own address that is not steered for it.
     fn gains_an_address(&self, number: u32) -> bool {
-        let mut all = self.listeners.iter();
-        let listener = all.find(|listener| listener.number == number);
         let mut own = self.network.addresses().iter();
+        let listener = self.listeners.get(number);
         listener.is_some_and(|l| own.any(|a| l.covers(*a) && !l.steered.contains(a)))
     }
 

@@ -107,10 +107,9 @@ pub(super) struct Moderation {
     counted: Received,
     /// Whether most had, when that was last known.
     waited: bool,
-    /// Whether that is chance, by the last doubts, whether the last of them spoke for it, and until when they are
+    /// How many doubts in a row have to speak against it until that is no chance any more, and until when the last is
     /// believed.
-    by_chance: bool,
-    seemed_chance: bool,
+    chance: u32,
     believed_until: Instant,
 }
 
@@ -127,8 +126,7 @@ impl Moderation {
             asked: 0,
             counted: Received::default(),
             waited: false,
-            by_chance: false,
-            seemed_chance: true,
+            chance: 0,
             believed_until: Instant::ZERO,
         }
     }
@@ -186,7 +184,7 @@ impl Moderation {
             Phase::Trying(_) | Phase::Holding(_) | Phase::Doubting(_) => false,
             Phase::Resting { until, slower } if slower && now < until => true,
             Phase::Watching | Phase::Checking(_) | Phase::Resting { .. } => {
-                self.waited && !self.by_chance
+                self.waited && self.chance == 0
             }
         }
     }
@@ -289,10 +287,13 @@ impl Moderation {
             }
             Phase::Doubting(without) => {
                 let keeps = |part: f64| flow.frames_per_second >= part * without;
-                let seems_chance = keeps(RATE_KEPT_BY_CHANCE);
-                let may_be = self.by_chance && self.seemed_chance && keeps(RATE_KEPT_BY_WHO_WAITS);
-                self.by_chance = seems_chance || may_be;
-                self.seemed_chance = seems_chance;
+                self.chance = if keeps(RATE_KEPT_BY_CHANCE) {
+                    2
+                } else if keeps(RATE_KEPT_BY_WHO_WAITS) {
+                    self.chance.saturating_sub(1)
+                } else {
+                    0
+                };
                 self.doubted(now);
                 Phase::Watching
             }

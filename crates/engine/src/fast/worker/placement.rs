@@ -59,8 +59,6 @@ pub(super) struct Placement {
     slept_ns: u64,
     /// It hardly sleeps.
     is_busy: bool,
-    /// On how many cores it may run.
-    cores: usize,
     /// The core on which the last spans agreed, and how many did.
     core: Option<usize>,
     agreeing: u32,
@@ -94,7 +92,6 @@ impl Placement {
             since: Instant::ZERO,
             slept_ns: 0,
             is_busy: false,
-            cores: count,
             core: None,
             agreeing: 0,
             disagreeing: 0,
@@ -126,8 +123,8 @@ impl Placement {
             BUSY_TENTHS
         };
         let hardly = slept * 10 < span_ns * enough;
-        self.is_busy = hardly && self.cores >= CORES_TO_SPARE && is_known;
         let all = self.asked.iter().flatten();
+        self.is_busy = hardly && all.clone().count() >= CORES_TO_SPARE && is_known;
         let sum = all.fold(u64::from(self.elsewhere), |sum, n| sum + u64::from(*n));
         if sum == 0 {
             return None;
@@ -181,7 +178,7 @@ impl Placement {
     /// The worker cannot run there.
     fn forbid(&mut self, core: usize) {
         if let Some(asked) = self.asked.get_mut(core) {
-            self.cores -= usize::from(asked.take().is_some());
+            *asked = None;
         }
         self.place = Place::Anywhere;
     }
