@@ -5,6 +5,7 @@
 //! there it announces the listeners to it: the program notices nothing but that its connections were
 //! reset once.
 
+mod farewells;
 mod heir;
 mod reports;
 
@@ -489,7 +490,7 @@ impl SessionCore {
             }
         }
         for farewell in farewells {
-            heir::says(&attachment, farewell);
+            farewells::says(&attachment, farewell);
         }
         // The lifeline's number is one of those that are kept from now on.
         drop(inheritance);
@@ -550,7 +551,7 @@ impl SessionCore {
         }
         // The lifeline is full. An attachment says it otherwise.
         if let Some(attachment) = self.attachment() {
-            heir::says(&attachment, farewell);
+            farewells::says(&attachment, farewell);
         }
     }
 

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use queue_pair::Submission;
-use queue_pair::control::{Farewell, Fds, Reply, Request};
+use queue_pair::control::{Fds, Reply, Request};
 use rustix::io::Errno;
 
 use super::{Bereft, CALL, Knock, LISTENS_WITHIN, Link, SessionCore};
@@ -26,21 +25,6 @@ const TURN: Duration = Duration::from_millis(50);
 
 /// What the engine has answered, and on which connection.
 type Answer = (Control, (Reply, Fds));
-
-/// Says of something that this process has inherited, and closed before it was attached, that it is closed.
-pub(super) fn says(attachment: &Attachment, farewell: Farewell) {
-    match farewell {
-        Farewell::Connection(conn) => attachment.post_surely(Submission::Close {
-            conn,
-            abort: false,
-            at: monotonic_ns(),
-        }),
-        Farewell::Listener(listener) => {
-            let request = Request::Unlisten { listener };
-            let _ = attachment.request(&request, Fds::new(), RUNS_WITHIN);
-        }
-    }
-}
 
 impl SessionCore {
     /// Whether this process is the child of a fork and has not attached, whether or not a thread of its waits for that.
