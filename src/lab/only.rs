@@ -1,7 +1,9 @@
 //! Parts of an experiment: the levels and subjects that are asked for.
 
+use ::lab::experiment::declaration::Claim;
 use ::lab::experiment::{Experiment, order};
 use anyhow::{Result, bail};
+use std::collections::BTreeSet;
 
 /// Leaves out the levels and subjects that are not asked for, and the claims, plots and notes about them.
 pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()> {
@@ -56,6 +58,12 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
     }
     let left_out = &mut experiment.left_out;
     left_out.retain(|left_out| asked(&left_out.axis, &left_out.name));
+    // What is to hold at several levels is asked of those that are left of them.
+    let claims = std::mem::take(&mut experiment.claims);
+    let narrowed = claims
+        .into_iter()
+        .filter_map(|one| narrowed(one, experiment));
+    experiment.claims = left.collect();
     // Of what is about levels, subjects and measures each is kept with which the rest makes no mistake.
     let bare = Experiment {
         findings: Vec::new(),
@@ -83,6 +91,17 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
         })
     });
     Ok(())
+}
+
+/// The same of the levels that are left; nothing if it names an axis of which none is.
+fn narrowed(mut claim: Claim, experiment: &Experiment) -> Option<Claim> {
+    let named: BTreeSet<String> = claim.at.iter().map(|(axis, _)| axis.clone()).collect();
+    claim.at.retain(|(axis, level)| {
+        let axis = experiment.axis(axis);
+        axis.is_some_and(|axis| axis.levels.iter().any(|left| left.name == *level))
+    });
+    let is_left = |axis: &String| claim.at.iter().any(|(left, _)| left == axis);
+    named.iter().all(is_left).then_some(claim)
 }
 
 #[cfg(test)]
@@ -121,6 +140,21 @@ mod tests {
         let wrong = keep(&mut experiment, &words(&[("request", "nothing")]));
         assert!(wrong.unwrap_err().to_string().contains("close, 64 B"));
         assert!(keep(&mut experiment, &words(&[("colour", "red")])).is_err());
+    }
+
+    /// A claim of all the source's rates is one of the two that are measured, and one of a full server is none.
+    #[test]
+    fn of_many_levels_what_is_left_is_claimed() {
+        let mut experiment = find("rates").unwrap().declare(Extent::Full);
+        let rates = ["20", "120"].map(|rate| ("connections a second".to_owned(), rate.to_owned()));
+        keep(&mut experiment, &rates).unwrap();
+        assert!(experiment.mistakes().is_empty());
+        // Errors and time, of each stack.
+        let of_source = experiment.claims.iter().map(|claim| &claim.at);
+        assert!(of_source.clone().count() >= 4);
+        for at in of_source {
+            assert_eq!(at[..], rates);
+        }
     }
 
     /// Whose engine is no stage of its own takes nothing with him that is of all.
