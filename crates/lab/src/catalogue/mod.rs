@@ -269,6 +269,41 @@ mod tests {
         }
     }
 
+    /// Each of its lines says of which run its figures are, and what becomes of the finding.
+    #[test]
+    fn each_line_beside_the_sources_has_its_run_and_its_verdict() {
+        let text = include_str!("../../../../docs/sources.md");
+        let rows = text.lines().filter(|line| line.starts_with("| "));
+        let rows = rows.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect());
+        let is_of_figure =
+            |cells: &Vec<&str>| cells.len() > 2 && !["run", "---"].contains(&cells[3]);
+        let mut count = 0;
+        for cells in rows.filter(is_of_figure) {
+            let [what, _, _, run, here, holds] = cells[..] else {
+                panic!("{cells:?}: six columns");
+            };
+            let is_commit =
+                |word: &str| word.len() == 8 && word.chars().all(|c| c.is_ascii_hexdigit());
+            let mut words = run.split(|c: char| !c.is_alphanumeric());
+            // A list of calls is no measurement.
+            let is_none = run == "–" && here == "–" && holds == "–";
+            let has_run =
+                run.starts_with("the same") || (words.any(is_commit) && run.contains('×'));
+            let verdicts = [
+                "hold",
+                "undecided",
+                "no saying",
+                "missed",
+                "decides nothing",
+            ];
+            let has_verdict = verdicts.iter().any(|verdict| holds.contains(verdict));
+            assert!(is_none || has_run, "{what}: which run? {run}");
+            assert!(is_none || has_verdict, "{what}: does it hold? {holds}");
+            count += 1;
+        }
+        assert!(count > 40, "{count} lines");
+    }
+
     /// Five rounds in full of each that is about programs that know of their engine: about half an hour at most, of which
     /// `web-loads` with its six workloads needs a minute more. What they start takes less than half a second.
     #[test]
