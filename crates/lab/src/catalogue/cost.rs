@@ -140,6 +140,7 @@ mod tests {
     use super::Cost;
     use crate::sampler::account::{Engine, Spent};
     use crate::sampler::cores::Cores;
+    use crate::sampler::listeners::Refused;
     use std::collections::BTreeMap;
     use std::time::Duration;
 
@@ -154,6 +155,7 @@ mod tests {
                 cores: Cores::default(),
                 processes: BTreeMap::default(),
                 own: Duration::ZERO,
+                refused: Refused::default(),
                 engine,
             },
             client: Duration::ZERO,

@@ -350,6 +350,7 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
             some(experiment, limited.iter().map(|record| &record.cell))
         ));
     }
+    warnings.extend(overflowed(experiment, records));
     let unfair = records.iter().filter(|r| !r.conditions.are_fair());
     let unfair: Vec<&Record> = unfair.collect();
     if !unfair.is_empty() {
@@ -386,6 +387,40 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// Where connections came to an accept queue that was full, of which subjects, and how often.
+fn overflowed(experiment: &Experiment, records: &[Record]) -> Option<String> {
+    let times = |record: &Record| {
+        let used = record.sample.as_ref()?.used.as_ref()?;
+        (used.refused.overflowed > 0).then_some(used.refused.overflowed)
+    };
+    let all: Vec<(&Record, u64)> = records
+        .iter()
+        .filter_map(|record| Some((record, times(record)?)))
+        .collect();
+    let mut each: BTreeMap<usize, (u64, usize)> = BTreeMap::new();
+    for (record, times) in &all {
+        let known = each.entry(record.cell.subject).or_default();
+        *known = (known.0 + times, known.1 + 1);
+    }
+    let each: Vec<String> = each
+        .into_iter()
+        .map(|(subject, (times, measurements))| {
+            let name = &experiment.subjects[subject];
+            format!("{name}, {times} times in {measurements}")
+        })
+        .collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "The server's accept queue overflowed in {} of {} measurements ({}), among them: {}. Connections came \
+             that it did not take; whoever tries again waits for that, a second as a rule.",
+            all.len(),
+            records.len(),
+            each.join("; "),
+            some(experiment, all.iter().map(|(record, _)| &record.cell))
+        )
+    })
 }
 
 /// The names of the first few.

@@ -1,6 +1,7 @@
 //! What programs used in a measurement, and what the engine says of itself, as a run keeps it.
 
 use crate::sampler::account::{Engine, Spent};
+use crate::sampler::listeners::Refused;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,6 +19,9 @@ pub struct Used {
     pub passed: f64,
     /// Seconds of CPU, by what the processes are called.
     pub processes: BTreeMap<String, f64>,
+    /// What the server's listeners had no room for.
+    #[serde(default, skip_serializing_if = "Refused::is_none")]
+    pub refused: Refused,
     /// What the engine says of itself, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,
@@ -32,6 +36,7 @@ impl Used {
             processes: each
                 .map(|(name, time)| ((*name).to_owned(), time.as_secs_f64()))
                 .collect(),
+            refused: spent.refused,
             engine: spent.engine,
         }
     }
@@ -50,6 +55,7 @@ impl Used {
         for (name, seconds) in &more.processes {
             *self.processes.entry(name.clone()).or_default() += seconds;
         }
+        self.refused = self.refused.and(more.refused);
         if let Some(engine) = &more.engine {
             self.engine.get_or_insert_default().add(engine);
         }
@@ -60,6 +66,17 @@ impl Used {
         let mut all = vec![("accounted".to_owned(), "s", self.passed)];
         let processes = self.processes.iter();
         all.extend(processes.map(|(name, seconds)| (format!("CPU of {name}"), "s", *seconds)));
+        if !self.refused.is_none() {
+            let Refused {
+                overflowed,
+                dropped,
+            } = self.refused;
+            let both = [
+                ("accept queue overflowed", overflowed),
+                ("dropped by listeners", dropped),
+            ];
+            all.extend(both.map(|(what, count)| (what.to_owned(), "", count as f64)));
+        }
         if let Some(engine) = &self.engine {
             let figures = [
                 ("engine busy", "s", engine.busy),
@@ -83,7 +100,7 @@ impl Used {
 
 #[cfg(test)]
 mod tests {
-    use super::{Engine, SERVER, Spent, Used};
+    use super::{Engine, Refused, SERVER, Spent, Used};
     use crate::sampler::cores::Cores;
     use std::collections::BTreeMap;
     use std::time::Duration;
@@ -99,6 +116,7 @@ mod tests {
                 of_tsc: true,
                 ..Engine::default()
             }),
+            ..Used::default()
         };
         let mut both = used(0.5, None);
         both.add(&used(1.0, Some(0.25)));
@@ -122,12 +140,24 @@ mod tests {
             cores: Cores::default(),
             processes: BTreeMap::from([(SERVER, Duration::from_secs(1))]),
             own: Duration::from_millis(500),
+            refused: Refused {
+                overflowed: 2,
+                dropped: 3,
+            },
             engine: None,
         };
         let used = Used::of(&spent);
         assert_eq!(used.processes, BTreeMap::from([("server".to_owned(), 1.0)]));
-        let used = Used::with_client(&spent);
+        let mut used = Used::with_client(&spent);
         assert_eq!((used.processes["client"], used.passed), (0.5, 2.0));
+        used.add(&Used::of(&spent));
+        assert_eq!((used.refused.overflowed, used.refused.dropped), (4, 6));
+        let figures = used.figures();
+        let of = |name: &str| figures.iter().find(|(what, ..)| what == name).unwrap().2;
+        assert_eq!(
+            (of("accept queue overflowed"), of("dropped by listeners")),
+            (4.0, 6.0)
+        );
     }
 
     #[test]

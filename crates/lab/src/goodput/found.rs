@@ -86,6 +86,7 @@ mod tests {
     use crate::faults;
     use crate::sampler::account::Spent;
     use crate::sampler::cores::Cores;
+    use crate::sampler::listeners::Refused;
     use std::collections::BTreeMap;
     use std::time::Duration;
 
@@ -104,6 +105,7 @@ mod tests {
                 cores: Cores::default(),
                 processes: BTreeMap::from([("server", Duration::from_secs(1))]),
                 own: Duration::from_millis(own),
+                refused: Refused::default(),
                 engine: None,
             },
         };

@@ -2,6 +2,7 @@
 //! the engine says of itself.
 
 use super::cores::Cores;
+use super::listeners::Refused;
 use super::{family_time, own_time, run_time};
 use crate::outboard::{Counter, Outboard};
 use anyhow::Result;
@@ -57,6 +58,7 @@ pub struct Account {
     cores: Cores,
     processes: BTreeMap<&'static str, Duration>,
     own: Duration,
+    refused: Refused,
     engine: Vec<Counter>,
 }
 
@@ -71,6 +73,8 @@ pub struct Spent {
     pub processes: BTreeMap<&'static str, Duration>,
     /// What this process used, and its children that have ended.
     pub own: Duration,
+    /// What listeners had no room for: in the network namespaces of these processes, and of the engine.
+    pub refused: Refused,
     /// What the engine did, if there is one.
     pub engine: Option<Engine>,
 }
@@ -156,12 +160,15 @@ impl Account {
         for &(name, pid) in &watched.families {
             *processes.entry(name).or_default() += family_time(pid)?;
         }
+        let all = watched.processes.iter().chain(&watched.families);
+        let refused = Refused::around(all.map(|(_, pid)| *pid));
         let cores = Cores::now()?;
         Ok(Self {
             at: Instant::now(),
             cores,
             processes,
             own: own_time()?,
+            refused,
             engine: Vec::new(),
         })
     }
@@ -186,11 +193,14 @@ impl Account {
             let then = earlier.processes.get(name).copied().unwrap_or_default();
             (*name, now.saturating_sub(then))
         });
+        let [now, then] = [self, earlier].map(|account| Refused::by_engine(&account.engine));
+        let by_engine = now.since(then);
         Spent {
             passed: self.at.saturating_duration_since(earlier.at),
             cores: self.cores.since(&earlier.cores),
             processes: processes.collect(),
             own: self.own.saturating_sub(earlier.own),
+            refused: self.refused.since(earlier.refused).and(by_engine),
             engine: (!self.engine.is_empty()).then(|| engine(&self.engine, &earlier.engine)),
         }
     }
@@ -253,7 +263,7 @@ fn engine(now: &[Counter], then: &[Counter]) -> Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, Spent, Watched, engine};
+    use super::{Account, Refused, Spent, Watched, engine};
     use crate::outboard::Counter;
     use crate::sampler::cores::{Cores, Times};
     use crate::sampler::thread_time;
@@ -328,6 +338,7 @@ mod tests {
             },
             processes: BTreeMap::default(),
             own: Duration::ZERO,
+            refused: Refused::default(),
             engine: None,
         };
         assert_eq!(spent.machine(), Duration::from_secs(1));

@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod cores;
+pub mod listeners;
 pub mod perf;
 
 use anyhow::{Context, Result};

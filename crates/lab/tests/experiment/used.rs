@@ -8,6 +8,7 @@ use lab::experiment::used::Used;
 use lab::experiment::{At, Directory, comparison, report};
 use lab::sampler::account::Engine;
 use lab::sampler::cores::Times;
+use lab::sampler::listeners::Refused;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -42,6 +43,7 @@ fn account(at: &At<'_>, round: u32, clock: Option<f64>, of_tsc: bool) -> Sample 
             clock,
             of_tsc,
         }),
+        ..Used::default()
     };
     sample.using(&used)
 }
@@ -212,6 +214,29 @@ fn of_how_many_measurements_the_client_is_known_is_said() {
     });
     let told = "The client was the limit in 5 of 30 measurements; that is known of 15 of 30.";
     assert!(report.contains(told), "{report}");
+}
+
+/// Of the kernel's, at 4 bytes: connections that came to a full queue.
+#[test]
+fn an_accept_queue_that_overflowed_is_on_top_of_the_report() {
+    let report = said(|at, round| {
+        let is_full = at.subject == "kernel" && at.word("size")? == "4" && round <= 2;
+        let used = Used {
+            passed: 1.0,
+            refused: Refused {
+                overflowed: if is_full { 40 } else { 0 },
+                // Want of another room is no full queue.
+                dropped: 40,
+            },
+            ..Used::default()
+        };
+        Ok(Sample::default().with("rate", 100.0).using(&used))
+    });
+    let told = "**Doubtful.** The server's accept queue overflowed in 2 of 30 measurements (kernel, 80 times in 2), \
+                among them: 4 B, kernel.";
+    assert!(report.contains(told), "{report}");
+    let report = said(|_, _| Ok(Sample::default().with("rate", 100.0)));
+    assert!(!report.contains("accept queue"), "{report}");
 }
 
 /// As versions wrote it that had no such account.
