@@ -27,6 +27,8 @@ pub const STACKS: [&str; 2] = ["kernel", "engine"];
 
 /// The kernel with its receive work where its server is, as by a NIC whose interrupt is there.
 pub const RECEIVED: &str = "kernel, received on its core";
+/// What the name of any subject ends with that is on that.
+const ON_ITS_CORE: &str = ", received on its core";
 
 /// The stack of a subject whose name ends with that of its stack, as "nginx on the engine".
 pub fn stack_of(subject: &str) -> &'static str {
@@ -51,13 +53,17 @@ impl Bed {
         Self::in_world(setup, stack, World::new()?)
     }
 
-    /// The stack of a subject, whose name ends with that of the stack or with [`RECEIVED`], and no server yet.
+    /// The stack of a subject, whose name ends with that of the stack or as that of [`RECEIVED`], and no server yet.
     pub fn of(setup: &Setup, subject: &str) -> Result<Self> {
-        let bed = Self::bare(setup, stack_of(subject))?;
-        if subject.ends_with(RECEIVED) {
-            receiving::on_core(&bed.world, Side::Server, SERVER_CORE)?;
+        Self::bare(setup, stack_of(subject))?.receiving_as(subject)
+    }
+
+    /// The same with its receive work where its server is, if the name of this subject says so.
+    pub fn receiving_as(self, subject: &str) -> Result<Self> {
+        if subject.ends_with(ON_ITS_CORE) {
+            receiving::on_core(&self.world, Side::Server, SERVER_CORE)?;
         }
-        Ok(bed)
+        Ok(self)
     }
 
     /// As [`bare`](Self::bare), in a world that was made, and bent, before.
@@ -155,9 +161,14 @@ impl Bed {
         Ok(self)
     }
 
-    /// Both stacks, as far as they are asked for, each with nginx.
+    /// Both stacks, and one that has its receive work where its server is, as far as they are asked for, each with nginx.
     pub fn both(setup: &Setup, fill: impl Fn(&Path) -> Result<()>) -> Result<Each<Self>> {
-        Each::of(setup, |stack| Self::with_nginx(setup, stack, &fill))
+        Each::of(setup, |stack| {
+            Self::of(setup, stack)?.serving(|site| {
+                fill(site)?;
+                Ok(Lines::default())
+            })
+        })
     }
 
     /// The network.

@@ -305,7 +305,7 @@ mod tests {
     }
 
     /// Five rounds in full of each that is about programs that know of their engine: about half an hour at most, of which
-    /// `web-loads` with its six workloads needs a minute more. What they start takes less than half a second.
+    /// `web-loads` with its six workloads needs three minutes more. What they start takes less than half a second.
     #[test]
     fn five_rounds_of_programs_that_know_of_their_engine_take_half_an_hour() {
         for entry in meant("tcp-servers").unwrap() {
@@ -313,7 +313,7 @@ mod tests {
             let cells = order::cells(&experiment).len() as f64;
             let each = window as f64 * f64::from(entry.windows) + 0.5;
             let minutes = 5.0 * cells * each / 60.0;
-            assert!(minutes < 32.0, "{}: {minutes} minutes", entry.name);
+            assert!(minutes < 33.0, "{}: {minutes} minutes", entry.name);
         }
     }
 

@@ -74,16 +74,21 @@ pub fn roles(extent: Extent) -> String {
 /// These claims, and each beside a kernel that has its receive work where its server is, where that is measured: the
 /// source's client had another machine, which did none of it.
 pub fn as_in_the_source(extent: Extent, claims: Vec<Claim>) -> Vec<Claim> {
+    let received = [(STACKS[0], RECEIVED), (SERVE[0], SERVE_RECEIVED)];
+    as_by_a_nic(extent, claims, &received)
+}
+
+/// The same of other subjects, each of which has its name on a kernel that has its receive work where its server is beside
+/// it. What is not claimed beside any of them stands as it is.
+pub fn as_by_a_nic(extent: Extent, claims: Vec<Claim>, received: &[(&str, &str)]) -> Vec<Claim> {
     let is_measured = extent == Extent::Full;
-    let beside = claims.iter().filter(|_| is_measured).map(|claim| Claim {
-        says: format!("{}{AS_BY_A_NIC}", claim.says),
-        to: if claim.to == SERVE[0] {
-            SERVE_RECEIVED
-        } else {
-            RECEIVED
-        }
-        .into(),
-        ..claim.clone()
+    let beside = claims.iter().filter(|_| is_measured).filter_map(|claim| {
+        let (_, to) = received.iter().find(|(known, _)| *known == claim.to)?;
+        Some(Claim {
+            says: format!("{}{AS_BY_A_NIC}", claim.says),
+            to: (*to).into(),
+            ..claim.clone()
+        })
     });
     let beside: Vec<Claim> = beside.collect();
     claims.into_iter().chain(beside).collect()

@@ -1,9 +1,10 @@
 //! 000, figures 6.3 to 6.7 and tables A.1 to A.3: connections at a rate that rises, three requests
 //! on each, for a small file, one of ten kilobytes and one that is not there.
 
-use super::bed::{Bed, Cost, ROLES, SERVER_CORE, STACKS, write_file};
+use super::bed::{Bed, Cost, SERVER_CORE, STACKS, write_file};
 use super::each::Each;
 use super::httperf::{self, Asked};
+use super::offered;
 use super::prime::prime;
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
@@ -86,25 +87,26 @@ fn declare(extent: Extent) -> Experiment {
              rates are in step with the kernel's tick: of the shares of a core only the idle one is \
              exact there"
         ),
-        roles: ROLES.into(),
+        roles: offered::roles(extent),
         axes: vec![
             Axis::of_numbers(RATE, "", &rates),
             Axis::of_words(FILE, &FILES.map(|(name, ..)| name)),
         ],
-        subjects: STACKS.map(String::from).to_vec(),
+        subjects: offered::of_nginx(extent),
         measures,
         pictures: FILES.iter().flat_map(|(file, ..)| pictures(file)).collect(),
         findings: findings(),
         left_out: Vec::new(),
         model: None,
-        claims: claims(&rates),
+        claims: claims(extent, &rates),
     }
 }
 
 /// What is to hold at the rates that are measured: what was too much for the source's server is not for one of today, and
 /// a server that is full does as the source's did.
-fn claims(rates: &[f64]) -> Vec<Claim> {
+fn claims(extent: Extent, rates: &[f64]) -> Vec<Claim> {
     let [kernel, engine] = STACKS;
+    let subjects = offered::of_nginx(extent);
     let there = |place: &str| Citation {
         document: "000".into(),
         place: place.into(),
@@ -127,7 +129,7 @@ fn claims(rates: &[f64]) -> Vec<Claim> {
             ratio,
         };
     let mut claims = Vec::new();
-    for subject in STACKS {
+    for subject in &subjects {
         claims.extend([
             claim(
                 "At the source's rates, where up to 26 % failed, one request in a hundred fails at most",
@@ -149,25 +151,30 @@ fn claims(rates: &[f64]) -> Vec<Claim> {
             ),
         ]);
     }
+    // The source's kernel had its receive work on its server's core.
+    for subject in subjects.iter().filter(|subject| *subject != engine) {
+        claims.extend([
+            claim(
+                "When it is full requests fail",
+                there("figure 6.4"),
+                ERRORS,
+                subject,
+                "",
+                &most,
+                Bound::AtLeast(1.0),
+            ),
+            claim(
+                "When it is full a response takes 0.4 s and longer",
+                there("figure 6.5"),
+                TIME,
+                subject,
+                "",
+                &most,
+                Bound::AtLeast(380.0),
+            ),
+        ]);
+    }
     claims.extend([
-        claim(
-            "When it is full requests fail",
-            there("figure 6.4"),
-            ERRORS,
-            kernel,
-            "",
-            &most,
-            Bound::AtLeast(1.0),
-        ),
-        claim(
-            "When it is full a response takes 0.4 s and longer",
-            there("figure 6.5"),
-            TIME,
-            kernel,
-            "",
-            &most,
-            Bound::AtLeast(380.0),
-        ),
         claim(
             "The engine answers no fewer when it is full",
             Citation::goal(),
@@ -188,7 +195,7 @@ fn claims(rates: &[f64]) -> Vec<Claim> {
         ),
     ]);
     claims.retain(|claim| !claim.at.is_empty());
-    claims
+    offered::as_in_the_source(extent, claims)
 }
 
 /// What is drawn of a file.
@@ -375,7 +382,8 @@ fn findings() -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Extent, FILE, FILES, QUICKEST, RATE, TABLES, TIME, declare};
+    use super::{Extent, FILE, FILES, QUICKEST, RATE, STACKS, TABLES, TIME, declare};
+    use crate::catalogue::bed::RECEIVED;
 
     /// Each of the source's tables is of one file, and so is each picture.
     #[test]
@@ -414,7 +422,12 @@ mod tests {
             );
             claims.len()
         };
-        assert_eq!((says(Extent::Full), says(Extent::Quick)), (8, 5));
+        assert_eq!((says(Extent::Full), says(Extent::Quick)), (14, 5));
+        let beside = |to: &str| {
+            let claims = declare(Extent::Full).claims.into_iter();
+            claims.filter(|claim| claim.to == to).count()
+        };
+        assert_eq!((beside(STACKS[0]), beside(RECEIVED)), (2, 2));
         let times = TABLES.iter().flat_map(|(.., columns)| columns[3]);
         assert_eq!(times.fold(f64::INFINITY, f64::min), QUICKEST, "{TIME}");
     }

@@ -1,7 +1,6 @@
 //! 001, figures 6.9 to 6.18: a web server in each variant by what is offered to it, for each of the source's workloads.
 //! `static`, `dynamic` and `bursts` have nginx and `serve` so.
 
-use super::super::bed::ROLES;
 use super::super::bursts::{BURST, BURSTS, EACH};
 use super::super::dynamic::SHARE;
 use super::super::offered::{self, CONNECTIONS, GRACE, LOAD};
@@ -10,8 +9,8 @@ use super::super::static_files::in_pieces;
 use super::super::{Entry, Extent, Setup, trace};
 use super::web_sends::{PIECES, SIZE, piece, places};
 use super::web_server::{
-    ALL, Beds, EAGER, INTERPOSED, KERNEL, LOG, NGINX, PULL, PUSH, Running, SETUP, SUBJECTS,
-    VARIANTS, drawn, words,
+    ALL, Beds, EAGER, INTERPOSED, KERNEL, KERNEL_RECEIVED, LOG, NGINX, PULL, PUSH, Running, SETUP,
+    SUBJECTS, VARIANTS, drawn, words,
 };
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED};
 use crate::experiment::declaration::{Axis, Bound, Claim, Picture};
@@ -130,6 +129,16 @@ fn declare(extent: Extent) -> Experiment {
         loads.extend(LOADS.map(prime));
         loads.sort_by(f64::total_cmp);
     }
+    // What it is for is said of a server that is full.
+    let light: Vec<String> = loads
+        .iter()
+        .filter(|load| !quick && **load < offered::full())
+        .map(f64::to_string)
+        .collect();
+    let mut load_axis = Axis::of_numbers(LOAD, "req/s", &loads);
+    for load in &light {
+        load_axis = load_axis.without_of(&[KERNEL_RECEIVED], load);
+    }
     let most = loads.last().copied().unwrap_or_default().to_string();
     // Ways to receive and to accept alone are in web-variants.
     let is_meant = |name: &&str| match quick {
@@ -170,14 +179,18 @@ fn declare(extent: Extent) -> Experiment {
              (`dynamic` has it so). As in the source set-up with accept is left out where connections stay. {VARIANTS}",
             words(SIZE)
         ),
-        roles: ROLES.into(),
+        roles: offered::roles(extent),
         axes: vec![
-            Axis::of_numbers(LOAD, "req/s", &loads),
+            load_axis,
             Axis::of_words(WORKLOAD, &workloads)
                 .without_of(&[NGINX, INTERPOSED], MIXED)
                 .without_of(&[SETUP, ALL], IN_BURSTS),
         ],
-        claims: claims(&most, &workloads, &subjects),
+        claims: offered::as_by_a_nic(
+            extent,
+            claims(&most, &workloads, &subjects),
+            &[(KERNEL, KERNEL_RECEIVED)],
+        ),
         subjects,
         measures: offered::measures(),
         pictures,

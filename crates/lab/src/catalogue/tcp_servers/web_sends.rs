@@ -1,12 +1,14 @@
 //! 001, figures 6.8, 6.9 and 6.14: a web server's files of 16 KB in sends of 4 KB and of 16 KB, on a link that is fast
 //! and on one that is the limit.
 
-use super::super::bed::ROLES;
+use super::super::offered;
 use super::super::static_files::in_pieces;
 use super::super::web::{CONNECTIONS, ENGINE_CPU, MACHINE_CPU, SERVER_CPU, THROUGHPUT};
 use super::super::{Entry, Extent, Setup};
 use super::ttcp::{LINKS, SLOW};
-use super::web_server::{ALL, Beds, EAGER, KERNEL, PULL, PUSH, SETUP, SUBJECTS, VARIANTS, words};
+use super::web_server::{
+    ALL, Beds, EAGER, KERNEL, KERNEL_RECEIVED, PULL, PUSH, SETUP, SUBJECTS, VARIANTS, drawn, words,
+};
 use super::{ASYNCHRONOUS, REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited, subjects};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
@@ -93,13 +95,39 @@ fn declare(extent: Extent) -> Experiment {
             Bound::AtLeast(1.22),
         ));
     }
-    let picture =
-        |title: &str, measure: &str, link: &str| Picture::new(title, SENDS, measure).at(LINK, link);
     // One way to accept is as good as another here, and so is one to receive.
     let names = SUBJECTS.iter().map(|(name, _)| *name);
     let names = names.filter(|name| ![EAGER, SETUP, PULL, PUSH].contains(name));
     // That of registered memory says it, for a first impression.
-    let names = names.filter(|name| extent == Extent::Full || *name != ASYNCHRONOUS.0);
+    let is_short = |name: &&str| ![KERNEL_RECEIVED, ASYNCHRONOUS.0].contains(name);
+    let names = names.filter(|name| extent == Extent::Full || is_short(name));
+    let subjects = subjects(extent, names, SYNCHRONOUS.0);
+    let each = [
+        (
+            "Requests a second (001, figures 6.9 and 6.14)",
+            THROUGHPUT,
+            fast,
+        ),
+        (
+            "Requests a second on a slow link (001, figure 6.8)",
+            THROUGHPUT,
+            slow,
+        ),
+        ("CPU of the server, a request", SERVER_CPU, fast),
+        (
+            "CPU of the server, a request, on a slow link",
+            SERVER_CPU,
+            slow,
+        ),
+        ("CPU of the engine, a request", ENGINE_CPU, fast),
+    ];
+    let mut pictures = Vec::new();
+    for (ways, names) in drawn(&subjects) {
+        pictures.extend(each.map(|(title, measure, link)| {
+            let picture = Picture::new(format!("{title}{ways}"), SENDS, measure);
+            picture.at(LINK, link).of(&names)
+        }));
+    }
     Experiment {
         name: ENTRY.name.into(),
         title: "A web server's sends, and its link".into(),
@@ -116,12 +144,12 @@ fn declare(extent: Extent) -> Experiment {
              that wire. {VARIANTS}",
             words(SIZE)
         ),
-        roles: ROLES.into(),
+        roles: offered::roles(extent),
         axes: vec![
             Axis::of_words(SENDS, pieces),
             Axis::of_words(LINK, &LINKS),
         ],
-        subjects: subjects(extent, names, SYNCHRONOUS.0),
+        subjects,
         measures: vec![
             Measure::new(THROUGHPUT, "req/s"),
             Measure::new(BITS, "Mb/s"),
@@ -129,15 +157,9 @@ fn declare(extent: Extent) -> Experiment {
             Measure::new(ENGINE_CPU, "µs"),
             Measure::new(MACHINE_CPU, "µs"),
         ],
-        pictures: vec![
-            picture("Requests a second (001, figures 6.9 and 6.14)", THROUGHPUT, fast),
-            picture("Requests a second on a slow link (001, figure 6.8)", THROUGHPUT, slow),
-            picture("CPU of the server, a request", SERVER_CPU, fast),
-            picture("CPU of the server, a request, on a slow link", SERVER_CPU, slow),
-            picture("CPU of the engine, a request", ENGINE_CPU, fast),
-        ],
+        pictures,
         findings: Vec::new(),
-        claims,
+        claims: offered::as_by_a_nic(extent, claims, &[(KERNEL, KERNEL_RECEIVED)]),
         left_out: Vec::new(),
         model: None,
     }

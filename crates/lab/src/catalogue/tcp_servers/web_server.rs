@@ -1,7 +1,7 @@
 //! A small web server of ours in each variant that 001 compares, beside nginx, and the files that all of them serve.
 
 use super::super::Setup;
-use super::super::bed::{Bed, Cost, SERVER_CORE, STACKS, stack_of};
+use super::super::bed::{Bed, Cost, RECEIVED, SERVER_CORE, STACKS, stack_of};
 use super::super::each::Each;
 use super::super::wrk;
 use super::{ASYNCHRONOUS, REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, subject};
@@ -18,16 +18,19 @@ use std::time::Duration;
 pub const NGINX: &str = "nginx on the kernel";
 pub const INTERPOSED: &str = "nginx on the engine";
 pub const KERNEL: &str = "kernel sockets";
+/// The same on a kernel that has its receive work on the server's core; in full runs alone.
+pub const KERNEL_RECEIVED: &str = "kernel sockets, received on its core";
 pub const PULL: &str = "eager receive, pull";
 pub const PUSH: &str = "eager receive, push";
 pub const EAGER: &str = "eager accept";
 pub const SETUP: &str = "set-up with accept";
 pub const ALL: &str = "all together";
 /// What a report calls each, and how our server is told of it; nginx is told nothing.
-pub const SUBJECTS: [(&str, &[&str]); 12] = [
+pub const SUBJECTS: [(&str, &[&str]); 13] = [
     (NGINX, &[]),
     (INTERPOSED, &[]),
     (KERNEL, &["kernel"]),
+    (KERNEL_RECEIVED, &["kernel"]),
     (SYNCHRONOUS.0, &[SYNCHRONOUS.1]),
     (SYNCHRONOUS_REGISTERED.0, &[SYNCHRONOUS_REGISTERED.1]),
     (ASYNCHRONOUS.0, &[ASYNCHRONOUS.1]),
@@ -110,12 +113,22 @@ pub fn drawn(subjects: &[String]) -> Vec<(&'static str, Vec<&'static str>)> {
         NGINX,
         INTERPOSED,
         KERNEL,
+        KERNEL_RECEIVED,
         SYNCHRONOUS.0,
         SYNCHRONOUS_REGISTERED.0,
         ASYNCHRONOUS.0,
         REGISTERED.0,
     ];
-    let others = vec![KERNEL, REGISTERED.0, PULL, PUSH, EAGER, SETUP, ALL];
+    let others = vec![
+        KERNEL,
+        KERNEL_RECEIVED,
+        REGISTERED.0,
+        PULL,
+        PUSH,
+        EAGER,
+        SETUP,
+        ALL,
+    ];
     vec![
         (", ways to send", sends),
         (", ways to receive and accept", others),
@@ -140,7 +153,11 @@ fn way(name: &str) -> Result<&'static [&'static str]> {
 
 /// The stack of a subject that is our server.
 fn stack(name: &str) -> &'static str {
-    STACKS[usize::from(name != KERNEL)]
+    match name {
+        KERNEL => STACKS[0],
+        KERNEL_RECEIVED => RECEIVED,
+        _ => STACKS[1],
+    }
 }
 
 impl Beds {
@@ -169,6 +186,7 @@ impl Beds {
             };
             let told: Vec<&str> = told.iter().map(String::as_str).collect();
             let bed = Bed::with_engine_told(setup, stack, world, SERVER_CORE, &told)?;
+            let bed = bed.receiving_as(stack)?;
             // The first one's files are those of all.
             if served.is_none() {
                 let files = bed.world().scratch().join("files");

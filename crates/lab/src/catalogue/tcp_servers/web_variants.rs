@@ -1,7 +1,7 @@
 //! 001, section 6.4: a web server in each variant, by the size of its files, for connections of one request and for
 //! connections that stay.
 
-use super::super::bed::ROLES;
+use super::super::offered;
 use super::super::prime::prime;
 use super::super::web::{
     self, CONNECTIONS, ENGINE_CPU, LATENCIES, MACHINE_CPU, MEDIAN, SERVER_CPU, THROUGHPUT,
@@ -9,7 +9,7 @@ use super::super::web::{
 use super::super::wrk;
 use super::super::{Entry, Extent, Setup};
 use super::web_server::{
-    ALL, Beds, EAGER, KERNEL, PULL, SETUP, SUBJECTS, VARIANTS, all_words, drawn,
+    ALL, Beds, EAGER, KERNEL, KERNEL_RECEIVED, PULL, SETUP, SUBJECTS, VARIANTS, all_words, drawn,
 };
 use super::{REGISTERED, SYNCHRONOUS, SYNCHRONOUS_REGISTERED, cited};
 use crate::experiment::declaration::{Axis, Bound, Claim, Measure, Picture};
@@ -132,6 +132,7 @@ fn declare(extent: Extent) -> Experiment {
             ),
         ]);
     }
+    let claims = offered::as_by_a_nic(extent, claims, &[(KERNEL, KERNEL_RECEIVED)]);
     // A first impression has those of which something is said.
     let said: Vec<String> = claims
         .iter()
@@ -177,7 +178,7 @@ fn declare(extent: Extent) -> Experiment {
              and differ from asynchronous sends by chance only. nginx is unmodified, and sends its files by sendfile. {VARIANTS}",
             all_words()
         ),
-        roles: ROLES.into(),
+        roles: offered::roles(extent),
         axes: vec![
             Axis::of_numbers(SIZE, "B", &sizes),
             Axis::of_words(CONNECTION, connections),
