@@ -102,8 +102,6 @@ mod tests {
     use super::{left_out, roles, subjects};
     use crate::catalogue::bed::{RECEIVED, SERVER_CORE};
     use crate::experiment::declaration::{Bound, Citation, Claim};
-    use crate::tool;
-    use crate::world::Side;
 
     #[test]
     fn who_shares_a_core_is_said_in_the_roles_and_on_top() {
@@ -169,16 +167,10 @@ mod tests {
             kept: "none".into(),
             subjects: vec![TWO_CORES.into()],
         };
-        let steered = |bed: Bed| {
-            let (world, interface) = (bed.world().name(Side::Server), Side::Server.interface());
-            let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
-            let read = tool::run(&format!("ip netns exec {world} cat {file}")).unwrap();
-            u32::from_str_radix(read.trim(), 16).unwrap()
-        };
-        let apart = |subject| steered(bed(&setup, subject).unwrap());
+        let apart = |subject| bed(&setup, subject).unwrap().receives_on();
         assert_eq!(apart(TWO_CORES), 1 << core_of_its_own(cores_here()));
         assert_eq!(apart(STACKS[0]), 0);
-        let with_it = |subject| steered(Bed::of(&setup, subject).unwrap());
+        let with_it = |subject| Bed::of(&setup, subject).unwrap().receives_on();
         assert_eq!(with_it(RECEIVED), 1 << SERVER_CORE);
         assert_eq!(
             with_it("serve on the kernel, received on its core"),

@@ -192,6 +192,15 @@ impl Bed {
         self.engine.as_ref().map(|(_, process)| process.id())
     }
 
+    /// The cores on which it receives, one a bit, where that is not where the sender is.
+    #[cfg(test)]
+    pub fn receives_on(&self) -> u32 {
+        let (world, interface) = (self.world.name(Side::Server), Side::Server.interface());
+        let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
+        let read = crate::tool::run(&format!("ip netns exec {world} cat {file}")).unwrap();
+        u32::from_str_radix(read.trim(), 16).unwrap()
+    }
+
     /// Does `work` and says what it cost, besides what it returned.
     pub fn account<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Cost)> {
         self.account_with(&[], work)

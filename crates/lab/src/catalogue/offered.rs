@@ -278,7 +278,7 @@ mod tests {
     use super::{AS_BY_A_NIC, RECEIVED, SERVE, SERVE_RECEIVED, STACKS};
     use super::{BUSY, LOAD, REPLIES, RUN_ENGINE, RUN_SERVER, measures, pictures};
     use super::{as_in_the_source, asynchronous, claim, is_serve, of_nginx, subjects};
-    use crate::catalogue::Extent;
+    use crate::catalogue::{Extent, find};
     use crate::experiment::declaration::Bound;
 
     #[test]
@@ -313,6 +313,39 @@ mod tests {
             assert!(of_nginx(extent).iter().all(is_there));
         }
         assert!(is_serve(SERVE_RECEIVED) && !is_serve(RECEIVED));
+    }
+
+    /// Of each claim beside a kernel there is one beside that kernel as by a NIC, and both are measured there.
+    #[test]
+    fn every_experiment_with_a_full_server_has_it_beside_both_kernels() {
+        for name in [
+            "rates",
+            "static",
+            "dynamic",
+            "bursts",
+            "trace",
+            "web-sends",
+            "web-variants",
+            "web-loads",
+        ] {
+            let entry = find(name).unwrap();
+            let full = entry.declare(Extent::Full);
+            let is_by_a_nic = |subject: &str| subject.ends_with("received on its core");
+            let kernels = [STACKS[0], SERVE[0], "kernel sockets"];
+            let (mut plain, mut beside) = (Vec::new(), Vec::new());
+            for claim in &full.claims {
+                let words = (claim.says.clone(), claim.subject.clone(), claim.at.clone());
+                if kernels.contains(&claim.to.as_str()) {
+                    plain.push((format!("{}{AS_BY_A_NIC}", words.0), words.1, words.2));
+                } else if is_by_a_nic(&claim.to) {
+                    beside.push(words);
+                }
+            }
+            assert!(!plain.is_empty(), "{name}");
+            assert_eq!(plain, beside, "{name}");
+            let quick = entry.declare(Extent::Quick).subjects;
+            assert!(!quick.iter().any(|it| is_by_a_nic(it)), "{name}: {quick:?}");
+        }
     }
 
     /// The source's figures of CPU are of the host and of the engine, which are measured apart.

@@ -391,7 +391,9 @@ end
 #[cfg(test)]
 mod tests {
     use super::{ALL, EAGER, LEGIBLE, PULL, REGISTERED, SETUP, SUBJECTS, count, drawn, send_area};
+    use super::{Beds, KERNEL, KERNEL_RECEIVED, SERVER_CORE, Setup, stack};
     use crate::caches;
+    use crate::world::World;
 
     #[test]
     fn all_together_is_what_the_others_are() {
@@ -405,6 +407,23 @@ mod tests {
             [words(EAGER), further(SETUP), further(PULL)].concat()
         );
         assert_eq!(words(ALL)[..1], words(REGISTERED.0));
+    }
+
+    #[test]
+    fn kernel_sockets_are_received_where_their_name_says() {
+        let test = "kernel_sockets_are_received_where_their_name_says";
+        if crate::skip_without(test, &["ip"]) || crate::skip_without_root(test) {
+            return;
+        }
+        let setup = Setup {
+            binary: "none".into(),
+            log: None,
+            kept: "none".into(),
+            subjects: [KERNEL, KERNEL_RECEIVED].map(String::from).to_vec(),
+        };
+        let beds = Beds::new(&setup, &[], &[], World::new, |_| String::new()).unwrap();
+        let on = |name| beds.bare.get(stack(name)).unwrap().receives_on();
+        assert_eq!((on(KERNEL), on(KERNEL_RECEIVED)), (0, 1 << SERVER_CORE));
     }
 
     #[test]
