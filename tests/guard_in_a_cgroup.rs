@@ -3,7 +3,7 @@
 
 use lab::growing::{Growing, Guard, PATH};
 use lab::load::Load;
-use lab::{Side, World};
+use lab::{Program, Side, World};
 use serde_json::Value;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,19 +17,32 @@ const MOST: u64 = 40 << 20;
 /// A cgroup of a test's own, with a limit of memory.
 struct Cgroup(PathBuf);
 
+/// Where cgroups of version 2 are.
+fn root() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut fields = mounts.lines().map(|line| line.split(' '));
+    fields.find_map(|mut fields| {
+        let place = fields.nth(1)?;
+        (fields.next()? == "cgroup2").then(|| PathBuf::from(place))
+    })
+}
+
+/// A shell's script that goes into a cgroup, and becomes what follows its first argument.
+fn into(cgroup: &Path) -> String {
+    let file = cgroup.join("cgroup.procs");
+    format!("echo $$ >{}; shift; exec \"$@\"", file.display())
+}
+
 impl Cgroup {
-    /// `None`, where there are none of version 2, or the controller of memory is not given to those below the root.
-    fn new() -> Option<Self> {
-        let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
-        let mut fields = mounts.lines().map(|line| line.split(' '));
-        let root = fields.find_map(|mut fields| {
-            let place = fields.nth(1)?;
-            (fields.next()? == "cgroup2").then(|| PathBuf::from(place))
-        })?;
-        let name = format!("outboard-test-guard-{}", std::process::id());
-        let made = Self(root.join(name));
+    /// One with so many bytes in these files. `None`, where there are none of version 2, or the controller of memory is not
+    /// given to those below the root.
+    fn new(test: &str, limits: &[(&str, u64)]) -> Option<Self> {
+        let name = format!("outboard-test-guard-{test}-{}", std::process::id());
+        let made = Self(root()?.join(name));
         std::fs::create_dir(&made.0).ok()?;
-        std::fs::write(made.0.join("memory.max"), MOST.to_string()).ok()?;
+        for (file, bytes) in limits {
+            std::fs::write(made.0.join(file), bytes.to_string()).ok()?;
+        }
         // Where there is something to swap to it is not to be used.
         let _ = std::fs::write(made.0.join("memory.swap.max"), "0");
         Some(made)
@@ -48,8 +61,7 @@ impl Cgroup {
 
     /// A shell's script that goes into it, and becomes what follows its first argument.
     fn script(&self) -> String {
-        let file = self.0.join("cgroup.procs");
-        format!("echo $$ >{}; shift; exec \"$@\"", file.display())
+        into(&self.0)
     }
 }
 
@@ -77,7 +89,7 @@ fn a_server_is_reloaded_before_the_limit_of_its_cgroup() {
     if lab::skip_without(test, &["nginx", "sh"]) || lab::built_beside(test, BINARY).is_none() {
         return;
     }
-    let Some(cgroup) = Cgroup::new() else {
+    let Some(cgroup) = Cgroup::new("limit", &[("memory.max", MOST)]) else {
         lab::skip(test, "a cgroup of version 2 with a limit of memory");
         return;
     };
@@ -143,4 +155,64 @@ fn a_server_is_reloaded_before_the_limit_of_its_cgroup() {
     );
     assert_eq!(cgroup.killed(), 0);
     server.stop().expect("it ends as its server does");
+}
+
+/// A program that wants more and more in a cgroup whose `memory.high` it has passed is made to wait at each step, so that
+/// all but nothing of its time goes by in waiting for memory. The server, which is another, is in the cgroup around that.
+#[test]
+fn a_server_is_reloaded_when_programs_wait_for_memory() {
+    const HIGH: u64 = 8 << 20;
+    let test = "a_server_is_reloaded_when_programs_wait_for_memory";
+    if lab::skip_without(test, &["sh", "tail", "sleep"]) {
+        return;
+    }
+    // What is beyond is killed; to get there it needs minutes.
+    let limits = [("memory.high", HIGH), ("memory.max", 16 * HIGH)];
+    let cgroup = Cgroup::new("pressure", &limits);
+    let pressure = |cgroup: &Cgroup| std::fs::read_to_string(cgroup.0.join("memory.pressure"));
+    let Some(cgroup) = cgroup.filter(|cgroup| pressure(cgroup).is_ok()) else {
+        lab::skip(
+            test,
+            "a cgroup of version 2 with memory.high and memory.pressure",
+        );
+        return;
+    };
+    let within = |script: &str, program: &[&str]| {
+        let shell = Program::new("sh").args(["-c", script, "sh", "--"]);
+        shell.args(program).start().expect("a program")
+    };
+    let around = root().expect("it is below it");
+    let server = within(&into(&around), &["sleep", "600"]);
+    let report = std::env::temp_dir().join(format!("outboard-{test}-{}", std::process::id()));
+    let mut guard = Program::new(BINARY)
+        .args(["guard", "--pressure", "20%", "--min-available", "0"])
+        .args(["--interval", "50ms", "--reload-command", ":", "--report"])
+        .arg(&report)
+        .args(["--pid", &server.id().to_string()])
+        .start()
+        .expect("a guard");
+    // It has no end, and its last line is all of it.
+    let hungry = within(&cgroup.script(), &["tail", "/dev/zero"]);
+    let told = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&report).unwrap_or_default();
+        let lines = text.lines().map(serde_json::from_str);
+        lines.filter_map(Result::ok).collect()
+    };
+    guard
+        .wait_until(LIMIT, || {
+            told().iter().any(|line| line["event"] == "reload")
+        })
+        .unwrap_or_else(|error| panic!("{error:#}: {:?}", pressure(&cgroup)));
+    let told = told();
+    let _ = std::fs::remove_file(&report);
+    let reload = told.iter().find(|line| line["event"] == "reload");
+    let reload = reload.expect("it was there");
+    assert_eq!(reload["measure"], "pressure", "{told:?}");
+    assert!(
+        reload["pressure_percent"].as_f64() >= Some(20.0),
+        "{told:?}"
+    );
+    hungry.kill().expect("an end");
+    server.kill().expect("an end");
+    assert!(guard.wait(LIMIT).expect("it ends, too").success());
 }
