@@ -81,6 +81,17 @@ const MIDDLE: usize = 2;
 /// All our namespaces are called `outboard-PID-NUMBER-SIDE`, PID being that of their maker.
 const PREFIX: &str = "outboard-";
 
+/// The files by which the namespaces of this process's worlds are entered.
+pub(crate) fn own_namespaces() -> Vec<PathBuf> {
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    let names = std::fs::read_dir(namespace_file("")).into_iter().flatten();
+    let own = names.flatten().filter(|entry| {
+        let name = entry.file_name();
+        name.to_str().is_some_and(|name| name.starts_with(&prefix))
+    });
+    own.map(|entry| entry.path()).collect()
+}
+
 /// Tells apart the worlds that one process makes.
 static MADE: AtomicU32 = AtomicU32::new(0);
 

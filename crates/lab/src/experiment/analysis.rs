@@ -360,7 +360,7 @@ fn warnings(directory: &Directory, found: &[Found]) -> Vec<String> {
              others, and it stood still for {:.2} s.",
             unfair.len(),
             records.len(),
-            worst(|record| record.conditions.stolen + record.conditions.niced) * 100.0,
+            worst(|record| record.conditions.went_to_others()) * 100.0,
             worst(|record| record.conditions.stood_still)
         ));
     }

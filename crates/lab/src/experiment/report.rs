@@ -284,7 +284,7 @@ fn shown(value: Option<&Interval>) -> String {
     value.map_or_else(|| "–".into(), Interval::told)
 }
 
-/// The subjects that are compared: each with the first; where claims compare others, those instead.
+/// The subjects that are compared at the same levels: each with the first; where claims compare others, those instead.
 fn compared(experiment: &Experiment) -> Vec<(usize, usize)> {
     let subject = |name: &String| experiment.subjects.iter().position(|known| known == name);
     let claims = experiment.claims.iter();
@@ -413,6 +413,7 @@ fn csv(directory: &Directory) -> String {
             "stolen",
             "niced",
             "stood_still_s",
+            "others",
         ]
         .map(String::from),
     );
@@ -439,6 +440,7 @@ fn csv(directory: &Directory) -> String {
                 record.conditions.stolen.to_string(),
                 record.conditions.niced.to_string(),
                 record.conditions.stood_still.to_string(),
+                record.conditions.others.to_string(),
             ]);
             text += &line.join(",");
             text.push('\n');

@@ -1,6 +1,8 @@
 //! The clock of a run, and what the machine did while something was measured.
 
 use crate::sampler::cores::{Cores, Times};
+use crate::sampler::others::Processes;
+use crate::world::own_namespaces;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,6 +28,10 @@ pub struct Conditions {
     /// like, none of it ours.
     #[serde(default)]
     pub niced: f64,
+    /// The part of all cores' time that programs used that are neither ours nor the kernel's, at any priority,
+    /// from 0 to 1. Runs of earlier versions have none.
+    #[serde(default)]
+    pub others: f64,
     /// The longest time that a thread which wanted to run every [`BEAT`] did not, in seconds.
     pub stood_still: f64,
     /// How long it was, in seconds: the whole of it, with what starts and ends.
@@ -45,7 +51,13 @@ const STOOD_STILL: f64 = 0.25;
 impl Conditions {
     /// Whether a measurement under them can be trusted.
     pub fn are_fair(&self) -> bool {
-        self.stolen + self.niced <= OTHERS && self.stood_still <= STOOD_STILL
+        self.went_to_others() <= OTHERS && self.stood_still <= STOOD_STILL
+    }
+
+    /// The part of all cores' time that others had, from 0 to 1.
+    pub fn went_to_others(&self) -> f64 {
+        // Programs of low priority are among the others, unless they came and went unseen.
+        self.stolen + self.niced.max(self.others)
     }
 }
 
@@ -56,7 +68,7 @@ pub const BEAT: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Here {
     started: Instant,
-    before: Option<(Instant, Cores)>,
+    before: Option<(Instant, Cores, Processes)>,
     watch: Watch,
 }
 
@@ -84,21 +96,26 @@ impl Surroundings for Here {
 
     fn begin(&mut self) {
         self.watch.worst();
+        let processes = Processes::now(&own_namespaces());
         let cores = Cores::now().ok();
-        self.before = cores.map(|cores| (Instant::now(), cores));
+        self.before = cores.map(|cores| (Instant::now(), cores, processes));
     }
 
     fn end(&mut self) -> Conditions {
         let now = Cores::now().ok();
         let both = self.before.take().zip(now);
-        let (passed, cores) = both.map_or_else(Default::default, |((at, before), now)| {
-            (at.elapsed(), now.since(&before))
+        let found = both.map(|((at, before, processes), now)| {
+            let passed = at.elapsed();
+            let others = Processes::now(&own_namespaces()).others_since(&processes);
+            (passed, now.since(&before), others)
         });
+        let (passed, cores, others) = found.unwrap_or_default();
         let all = cores.all;
         let part = |seconds: f64| seconds / all.total().max(1e-9);
         Conditions {
             stolen: part(all.steal),
             niced: part(all.nice),
+            others: part(others.as_secs_f64()),
             stood_still: self.watch.worst().as_secs_f64(),
             passed: passed.as_secs_f64(),
             cores: cores.each,
@@ -161,7 +178,11 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
-    use super::Conditions;
+    use super::{BEAT, Conditions, Here, Surroundings};
+    use crate::sampler::run_time;
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::process::Command;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn conditions_have_limits() {
@@ -175,5 +196,43 @@ mod tests {
         assert!(!conditions(0.2, 0.0, 0.0).are_fair());
         assert!(!conditions(0.0, 0.2, 0.0).are_fair());
         assert!(!conditions(0.0, 0.0, 0.9).are_fair());
+    }
+
+    #[test]
+    fn a_build_at_the_usual_priority_makes_a_machine_not_ours() {
+        let conditions = |niced, others| Conditions {
+            niced,
+            others,
+            ..Conditions::default()
+        };
+        assert!(!conditions(0.0, 0.2).are_fair());
+        // What is of low priority is in both.
+        assert!(conditions(0.03, 0.03).are_fair());
+        assert_eq!(conditions(0.3, 0.1).went_to_others(), 0.3);
+    }
+
+    /// A shell that counts, and whose parent is no more: it is nothing of this process's any longer.
+    #[test]
+    fn what_somebody_else_runs_beside_a_measurement_is_seen() {
+        let used = Duration::from_millis(300);
+        // It ends by itself, too.
+        let line = "(ulimit -t 30; exec sh -c 'while :; do :; done') >/dev/null 2>&1 & echo $!";
+        let said = Command::new("sh").args(["-c", line]).output().unwrap();
+        let number = String::from_utf8(said.stdout).unwrap();
+        let number: u32 = number.trim().parse().unwrap();
+        let mut here = Here::new();
+        here.begin();
+        let (before, began) = (run_time(number).unwrap(), Instant::now());
+        while run_time(number).unwrap() < before + used {
+            assert!(began.elapsed() < Duration::from_secs(60), "no time");
+            std::thread::sleep(BEAT);
+        }
+        let found = here.end();
+        kill_process(Pid::from_raw(number.cast_signed()).unwrap(), Signal::KILL).unwrap();
+        let of_all: f64 = found.cores.iter().map(|(_, times)| times.total()).sum();
+        // Programs and cores are told of in steps of ten milliseconds.
+        let steps = 0.1;
+        let others = found.others * of_all;
+        assert!(others >= used.as_secs_f64() - steps, "{found:?}");
     }
 }

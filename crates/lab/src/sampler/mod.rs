@@ -3,6 +3,7 @@
 pub mod account;
 pub mod cores;
 pub mod listeners;
+pub mod others;
 pub mod perf;
 
 use anyhow::{Context, Result};
