@@ -90,7 +90,7 @@ pub fn bed(setup: &Setup, subject: &str) -> Result<Bed> {
             receiving::on_core(&world, Side::Server, core)?;
             Bed::in_world(setup, STACKS[0], world)
         }
-        shared => Bed::bare(setup, shared),
+        shared => Bed::of(setup, shared),
     }
 }
 
@@ -170,6 +170,7 @@ mod tests {
         let apart = |subject| bed(&setup, subject).unwrap().receives_on();
         assert_eq!(apart(TWO_CORES), 1 << core_of_its_own(cores_here()));
         assert_eq!(apart(STACKS[0]), 0);
+        assert_eq!(apart(RECEIVED), 1 << SERVER_CORE);
         let with_it = |subject| Bed::of(&setup, subject).unwrap().receives_on();
         assert_eq!(with_it(RECEIVED), 1 << SERVER_CORE);
         assert_eq!(

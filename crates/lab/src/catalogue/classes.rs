@@ -1,15 +1,16 @@
 //! 003, tables 4-1, 4-3 and 4-4 and figures 4-8 to 4-12: what a full server does with files of each class,
-//! on the kernel, on the engine, on an engine that has another core, and on a kernel with as many cores as that.
+//! on the kernel, on the engine, on an engine that has another core, and on a kernel with as many cores as that; and on
+//! a kernel with its receive work on the server's core, which no client's core holds up.
 
 use super::apart::{self, APART};
-use super::bed::{Bed, CLIENT_CORE, STACKS};
+use super::bed::{Bed, CLIENT_CORE, RECEIVED, STACKS};
 use super::class_figures::{
     self as figures, CLASS, CONNECTIONS, ENGINE, GOODPUT, IDLE, ITS_SHARES, SETUP, SOFTIRQ, SYS,
     USR,
 };
 use super::each::Each;
 use super::rates::{SHARES, with_shares};
-use super::{Entry, Extent, Setup, handshake, wrk};
+use super::{Entry, Extent, Setup, handshake, offered, wrk};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Measure, Picture};
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::{Lines, Nginx};
@@ -91,9 +92,9 @@ fn declare(extent: Extent) -> Experiment {
              connection up: from the SYN to its answer, by the clock of the client's kernel, for a few \
              connections besides; the median. The shares of the engine's core are those of all that is there. The source: WebStone, Apache, three runs of ten minutes."
         ),
-        roles: apart::roles(cores),
+        roles: roles(cores, extent),
         axes: vec![Axis::of_numbers(CLASS, "", measured)],
-        subjects: apart::subjects(extent),
+        subjects: subjects(extent),
         measures,
         pictures: vec![
             Picture::new(
@@ -170,8 +171,28 @@ fn declare(extent: Extent) -> Experiment {
     let changes: Vec<Claim> = changes.filter(|claim| !claim.at.is_empty()).collect();
     experiment.claims.extend(changes);
     let apart = apart::claims(&experiment.claims, "by an engine on another core", extent);
+    experiment.claims = offered::as_in_the_source(extent, experiment.claims);
     experiment.claims.extend(apart);
     experiment
+}
+
+/// All that are compared: over a veth the client's core does half of the kernel's work, and is the limit before a server
+/// of small files is. So in full there is a kernel that does all of it on the server's core, too.
+fn subjects(extent: Extent) -> Vec<String> {
+    let mut subjects = apart::subjects(extent);
+    if extent == Extent::Full {
+        subjects.push(RECEIVED.into());
+    }
+    subjects
+}
+
+/// Who is where, on a machine with so many cores.
+fn roles(cores: usize, extent: Extent) -> String {
+    let roles = apart::roles(cores);
+    match extent {
+        Extent::Quick => roles,
+        Extent::Full => format!("{roles}; {}", offered::WHERE_RECEIVED),
+    }
 }
 
 struct Classes {
@@ -268,7 +289,9 @@ fn script(bed: &Bed, set: &[File], seed: u64) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::figures::CHANGES;
-    use super::{APART, Bound, CLASS, Claim, Extent, ITS_SHARES, SHARES, STACKS, declare};
+    use super::{
+        APART, Bound, CLASS, Claim, Extent, ITS_SHARES, RECEIVED, SHARES, STACKS, declare,
+    };
     use crate::sampler::cores::Times;
 
     #[test]
@@ -298,14 +321,23 @@ mod tests {
                     Bound::AtLeast(bound) | Bound::AtMost(bound) => bound == change,
                 };
                 let is_measured = declared.axis(CLASS).unwrap().place_of(class).is_some();
-                let each = if is_measured { 1 + times } else { 0 };
+                // Beside the kernel and one that receives on its core, and each engine apart.
+                let each = if is_measured { 2 * times } else { 0 };
                 assert_eq!(of_class.filter(is_told).count(), each, "{class}");
             }
-            let of = |subject: &str| {
-                let claims = declared.claims.iter().filter(|it| it.subject == subject);
+            let of = |subject: &str, to: &str| {
+                let claims = declared.claims.iter();
+                let claims = claims.filter(|it| it.subject == subject && it.to == to);
                 claims.count()
             };
-            assert_eq!(of(APART), times * of(STACKS[1]));
+            let all = declared.claims.iter();
+            let apart = all.filter(|it| it.subject == APART).count();
+            assert_eq!(apart, times * of(STACKS[1], STACKS[0]));
+            let received = of(STACKS[1], RECEIVED);
+            let is_measured = declared.subjects.iter().any(|name| name == RECEIVED);
+            assert_eq!(is_measured, extent == Extent::Full);
+            assert_eq!(received, (times - 1) * of(STACKS[1], STACKS[0]));
+            assert_eq!(declared.roles.contains("received on its core"), is_measured);
         }
     }
 }

@@ -60,14 +60,15 @@ pub fn subjects(extent: Extent) -> Vec<String> {
     of_nginx(extent).into_iter().chain(serve).collect()
 }
 
+/// What roles say of [`RECEIVED`] beside others.
+pub const WHERE_RECEIVED: &str = "of a kernel that is \u{201c}received on its core\u{201d} the receive work of the server's \
+    interface is on core 0, as by a NIC whose interrupt is there: what the source's servers had";
+
 /// Who is where.
 pub fn roles(extent: Extent) -> String {
     match extent {
         Extent::Quick => ROLES.into(),
-        Extent::Full => format!(
-            "{ROLES}; of a kernel that is \u{201c}received on its core\u{201d} that of the server's interface is on core 0, \
-             as by a NIC whose interrupt is there: what the source's servers had"
-        ),
+        Extent::Full => format!("{ROLES}; {WHERE_RECEIVED}"),
     }
 }
 
