@@ -1,6 +1,8 @@
 //! The shape of experiments, with a bench that answers from a table and a clock that goes on by
 //! itself: the answers are known.
 
+#[path = "experiment/elsewhere.rs"]
+mod elsewhere;
 #[path = "experiment/fake.rs"]
 mod fake;
 #[path = "experiment/group.rs"]
@@ -182,7 +184,7 @@ fn a_claim_about_one_subject_is_one_about_its_figure() {
     let claim = |says: &str, most| Claim {
         says: says.into(),
         subject: "engine".into(),
-        to: String::new(),
+        to: "".into(),
         at: Vec::new(),
         ratio: Bound::AtMost(most),
         ..experiment.claims[0].clone()

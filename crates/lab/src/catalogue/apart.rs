@@ -129,7 +129,7 @@ mod tests {
             ratio: Bound::AtLeast(1.0),
         };
         let figure = Claim {
-            to: String::new(),
+            to: "".into(),
             ..shared.clone()
         };
         let told = |extent| -> Vec<(String, String)> {
@@ -137,7 +137,7 @@ mod tests {
             assert!(claims.iter().all(|claim| claim.subject == APART));
             claims
                 .into_iter()
-                .map(|claim| (claim.says, claim.to))
+                .map(|claim| (claim.says, claim.to.subject))
                 .collect()
         };
         let words = |says: &str, to: &str| (says.to_owned(), to.to_owned());

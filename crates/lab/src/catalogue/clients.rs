@@ -129,7 +129,7 @@ fn claims(rates: &[u32]) -> Vec<Claim> {
     ));
     claims.extend(SUBJECTS.map(|subject| Claim {
         subject: subject.into(),
-        to: String::new(),
+        to: "".into(),
         ..claim(
             "Where the server keeps up, nothing is without an answer",
             ERRORS,

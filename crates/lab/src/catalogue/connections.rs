@@ -87,7 +87,7 @@ fn declare(extent: Extent) -> Experiment {
                 citation: Citation::goal(),
                 measure: measure.into(),
                 subject: SUBJECT.into(),
-                to: String::new(),
+                to: "".into(),
                 at: vec![(IDLE.into(), level.to_string())],
                 ratio: Bound::AtMost(most),
             })

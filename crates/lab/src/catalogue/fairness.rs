@@ -84,7 +84,7 @@ fn claims() -> Vec<Claim> {
             citation: Citation::goal(),
             measure: SHARE.into(),
             subject: sender.name.into(),
-            to: String::new(),
+            to: "".into(),
             at: Vec::new(),
             ratio,
         })

@@ -73,7 +73,7 @@ fn declare(extent: Extent) -> Experiment {
         ratio,
     };
     let loses_none = |says: &str, subject: usize| Claim {
-        to: String::new(),
+        to: "".into(),
         ..claim(says, subject, 0, LOST, Bound::AtMost(0.0))
     };
     let picture = |title: &str, y: &str| Picture::new(title, REQUESTS, y);

@@ -65,7 +65,7 @@ fn declare(extent: Extent) -> Experiment {
         },
         measure: FAILED.into(),
         subject: name.into(),
-        to: String::new(),
+        to: "".into(),
         at: vec![(LOSS.into(), HELD.into())],
         ratio: Bound::AtMost(0.0),
     };

@@ -84,7 +84,7 @@ pub fn as_in_the_source(extent: Extent, claims: Vec<Claim>) -> Vec<Claim> {
 pub fn as_by_a_nic(extent: Extent, claims: Vec<Claim>, received: &[(&str, &str)]) -> Vec<Claim> {
     let is_measured = extent == Extent::Full;
     let beside = claims.iter().filter(|_| is_measured).filter_map(|claim| {
-        let (_, to) = received.iter().find(|(known, _)| *known == claim.to)?;
+        let (_, to) = received.iter().find(|(known, _)| claim.to == *known)?;
         Some(Claim {
             says: format!("{}{AS_BY_A_NIC}", claim.says),
             to: (*to).into(),
@@ -291,8 +291,14 @@ mod tests {
         };
         let told = |extent| -> Vec<(bool, String, String)> {
             let each = as_in_the_source(extent, claims()).into_iter();
-            each.map(|claim| (claim.says.ends_with(AS_BY_A_NIC), claim.subject, claim.to))
-                .collect()
+            each.map(|claim| {
+                (
+                    claim.says.ends_with(AS_BY_A_NIC),
+                    claim.subject,
+                    claim.to.subject,
+                )
+            })
+            .collect()
         };
         let at = |is_beside, subject: &str, to: &str| (is_beside, subject.into(), to.into());
         let full = [
@@ -338,7 +344,7 @@ mod tests {
                 let words = (claim.says.clone(), claim.subject.clone(), claim.at.clone());
                 if kernels.contains(&claim.to.as_str()) {
                     plain.push((format!("{}{AS_BY_A_NIC}", words.0), words.1, words.2));
-                } else if is_by_a_nic(&claim.to) {
+                } else if is_by_a_nic(claim.to.as_str()) {
                     beside.push(words);
                 }
             }

@@ -102,7 +102,7 @@ fn declare(_: Extent) -> Experiment {
                 citation: driver(),
                 measure: RUN.into(),
                 subject: SUBJECTS[1].into(),
-                to: String::new(),
+                to: "".into(),
                 at: vec![(MODE.into(), MODES[0].into())],
                 ratio: Bound::AtMost(WHOLE),
             },

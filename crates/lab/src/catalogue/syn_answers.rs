@@ -59,7 +59,7 @@ fn declare(extent: Extent) -> Experiment {
         citation: cited(),
         measure: SHARE.into(),
         subject: SUBJECTS[1].into(),
-        to: String::new(),
+        to: "".into(),
         at: vec![(RATE.into(), level)],
         ratio: Bound::AtLeast(99.0),
     });

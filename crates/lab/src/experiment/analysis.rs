@@ -256,15 +256,21 @@ fn verdicts(
         .into_iter()
         .filter(|levels| claim.is_at(experiment, levels))
         .filter_map(|levels| {
-            let cell = |subject| Cell {
+            let above = Cell {
                 levels: levels.clone(),
-                subject,
+                subject: above,
             };
             let measure = &claim.measure;
             let ratio = match below {
-                Some(below) => ratio(records, &cell(above), &cell(below?), measure)?,
+                Some(below) => {
+                    let below = Cell {
+                        levels: claim.levels_below(experiment, &levels)?,
+                        subject: below?,
+                    };
+                    ratio(records, &above, &below, measure)?
+                }
                 None => {
-                    let values = values(records, &cell(above), measure).into_iter();
+                    let values = values(records, &above, measure).into_iter();
                     interval(&values.map(|(_, value)| value).collect::<Vec<f64>>())?
                 }
             };

@@ -1,6 +1,7 @@
 //! What an experiment says of itself. It is stored with its results, so that a report can be made
 //! of them when the experiment has changed.
 
+use super::below::Below;
 use super::left_out::LeftOut;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -304,9 +305,9 @@ pub struct Claim {
     pub measure: String,
     /// The subject above the line.
     pub subject: String,
-    /// The subject below it. Empty: nothing is, and the bound is one of the figure itself, in its measure's
-    /// unit.
-    pub to: String,
+    /// The subject below it, which may be at other levels. Empty: nothing is, and the bound is one of the figure itself,
+    /// in its measure's unit.
+    pub to: Below,
     /// At these levels only: names of an axis and of a level of it. At any, where an axis is not
     /// named.
     pub at: Vec<(String, String)>,
@@ -322,13 +323,37 @@ impl Claim {
 
     /// The subject below the line, if it is about a ratio.
     pub fn below(&self) -> Option<&String> {
-        Some(&self.to).filter(|to| !to.is_empty())
+        Some(&self.to.subject).filter(|to| !to.is_empty())
+    }
+
+    /// The levels of what stands below the line, where what stands above has these, one of each axis. `None`: the
+    /// experiment has not what is named.
+    pub fn levels_below(&self, experiment: &Experiment, above: &[usize]) -> Option<Vec<usize>> {
+        let mut levels = above.to_vec();
+        for (name, level) in &self.to.at {
+            let index = experiment.axes.iter().position(|axis| axis.name == *name)?;
+            let mut known = experiment.axes[index].levels.iter();
+            *levels.get_mut(index)? = known.position(|known| known.name == *level)?;
+        }
+        Some(levels)
+    }
+
+    /// Whether what is measured of a subject at these levels stands above the line or below it, somewhere.
+    pub fn is_of(&self, experiment: &Experiment, subject: &String, levels: &[usize]) -> bool {
+        let is_above = self.subject == *subject && self.is_at(experiment, levels);
+        let elsewhere = |(axis, _): &&(String, String)| {
+            let mut named = self.to.at.iter();
+            named.all(|(known, _)| known != axis)
+        };
+        let at = self.at.iter().filter(elsewhere).chain(&self.to.at);
+        let at: Vec<(String, String)> = at.cloned().collect();
+        is_above || (self.below() == Some(subject) && experiment.are_among(levels, &at))
     }
 
     /// What it is about: two subjects, or one.
     pub fn compared(&self) -> String {
         match self.below() {
-            Some(to) => format!("{} / {to}", self.subject),
+            Some(_) => format!("{} / {}", self.subject, self.to),
             None => self.subject.clone(),
         }
     }
@@ -510,6 +535,7 @@ impl Experiment {
             }
         }
         let places = self.claims.iter().map(|claim| &claim.at);
+        let places = places.chain(self.claims.iter().map(|claim| &claim.to.at));
         let places = places.chain(self.pictures.iter().map(|picture| &picture.at));
         let places = places.chain(self.findings.iter().map(|finding| &finding.at));
         for (axis, level) in places.flatten() {

@@ -4,6 +4,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `declaration` | what an experiment says of itself |
+//! | `below` | what a claim of it compares with |
 //! | `left_out` | what would be in it, if what it needs were installed |
 //! | `bench` | what measures, and what comes of one measurement |
 //! | `used` | what programs used in it, and what the engine says of itself |
@@ -33,6 +34,7 @@
 
 pub mod analysis;
 pub mod apart;
+pub mod below;
 pub mod bench;
 mod beside;
 mod by_core;

@@ -288,8 +288,9 @@ fn shown(value: Option<&Interval>) -> String {
 fn compared(experiment: &Experiment) -> Vec<(usize, usize)> {
     let subject = |name: &String| experiment.subjects.iter().position(|known| known == name);
     let claims = experiment.claims.iter();
+    let claims = claims.filter(|claim| claim.to.at.is_empty());
     let claimed: Vec<(usize, usize)> = claims
-        .filter_map(|claim| subject(&claim.subject).zip(subject(&claim.to)))
+        .filter_map(|claim| subject(&claim.subject).zip(subject(claim.below()?)))
         .unique()
         .collect();
     if claimed.iter().any(|&(_, below)| below != 0) {
@@ -412,8 +413,8 @@ fn csv(directory: &Directory) -> String {
             "client_is_limit",
             "stolen",
             "niced",
-            "stood_still_s",
             "others",
+            "stood_still_s",
         ]
         .map(String::from),
     );
@@ -439,8 +440,8 @@ fn csv(directory: &Directory) -> String {
                 sample.client.is_the_limit().to_string(),
                 record.conditions.stolen.to_string(),
                 record.conditions.niced.to_string(),
-                record.conditions.stood_still.to_string(),
                 record.conditions.others.to_string(),
+                record.conditions.stood_still.to_string(),
             ]);
             text += &line.join(",");
             text.push('\n');

@@ -16,13 +16,12 @@ pub fn watched<'a, T>(
     if let Some((measure, _)) = experiment.judged_by(values) {
         watched.insert(measure.name.as_str(), 0.0);
     }
-    let subject = experiment.subjects.get(cell.subject);
+    let Some(subject) = experiment.subjects.get(cell.subject) else {
+        return watched;
+    };
     for claim in &experiment.claims {
-        let is_of_it = [Some(&claim.subject), claim.below()].contains(&subject);
-        if !is_of_it
-            || !claim.is_at(experiment, &cell.levels)
-            || !values.contains_key(&claim.measure)
-        {
+        let is_of_it = claim.is_of(experiment, subject, &cell.levels);
+        if !is_of_it || !values.contains_key(&claim.measure) {
             continue;
         }
         // A bound of a figure itself is in its unit: of what is next to nothing beside it no more is asked.

@@ -76,7 +76,7 @@ fn what_is_next_to_nothing_beside_its_bound_is_narrow() {
     let mut header = header(rules());
     let claims = &mut header.experiment.claims;
     let few = Claim {
-        to: String::new(),
+        to: "".into(),
         ratio: Bound::AtMost(1.0),
         ..of_time(Vec::new(), &claims[0])
     };

@@ -35,7 +35,7 @@ pub fn claim(
         },
         measure: measure.into(),
         subject,
-        to,
+        to: to.into(),
         at,
         ratio,
     }
@@ -47,7 +47,7 @@ pub fn goal(says: &str, measure: &str, at: Vec<(String, String)>, ratio: Bound) 
     Claim {
         citation: Citation::goal(),
         subject,
-        to,
+        to: to.into(),
         ..claim(says, "", measure, at, ratio)
     }
 }

@@ -60,7 +60,7 @@ fn declare(extent: Extent) -> Experiment {
             citation: Citation::goal(),
             measure: TIME.into(),
             subject: subject(STACKS[1], ALL),
-            to: subject(STACKS[0], ALL),
+            to: subject(STACKS[0], ALL).into(),
             at: vec![(SIZE.into(), SMALL.into())],
             ratio: Bound::AtMost(1.0),
         }],

@@ -136,7 +136,7 @@ fn declare(extent: Extent) -> Experiment {
     // A first impression has those of which something is said.
     let said: Vec<String> = claims
         .iter()
-        .flat_map(|claim| [claim.subject.clone(), claim.to.clone()])
+        .flat_map(|claim| [claim.subject.clone(), claim.to.subject.clone()])
         .collect();
     let is_meant = |name: &String| !quick || said.contains(name);
     let subjects: Vec<String> = SUBJECTS
