@@ -1,5 +1,6 @@
 //! An unmodified Apache on the kernel's TCP.
 
+use crate::experiment::left_out::LeftOut;
 use crate::process::Process;
 use crate::tool;
 use crate::world::{Side, World};
@@ -12,10 +13,22 @@ use std::time::Duration;
 const STARTING: Duration = Duration::from_secs(60);
 /// The program.
 pub const PROGRAM: &str = "apache2";
+/// What a report calls it, as a subject of an experiment.
+pub const SUBJECT: &str = "Apache on the kernel";
 /// How one comes by it.
 pub const BROUGHT_BY: &str = "apt-get install apache2";
 /// Where Debian has its modules.
 pub const MODULES: &str = "/usr/lib/apache2/modules";
+
+/// What is left out of an experiment that would have it, as this: nothing, where it is there.
+pub fn left_out(is_there: bool, what: &str) -> Vec<LeftOut> {
+    let missing = (!is_there).then(|| LeftOut {
+        axis: "subject".into(),
+        name: SUBJECT.into(),
+        why: format!("{what}, {PROGRAM}, is not installed ({BROUGHT_BY})"),
+    });
+    missing.into_iter().collect()
+}
 
 /// Its configuration, with this model of processes, and with further lines. What it writes is in `directory`.
 pub fn configuration(directory: &Path, site: &Path, port: u16, mpm: &str, further: &str) -> String {

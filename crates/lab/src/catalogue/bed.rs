@@ -15,6 +15,7 @@ use crate::outboard::Outboard;
 use crate::process::Process;
 use crate::receiving;
 use crate::sampler::account::Watched;
+use crate::sampler::children;
 use crate::world::{Side, World};
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -40,6 +41,8 @@ pub struct Bed {
     nginx: Option<Nginx>,
     /// Another server, where nginx would be.
     serve: Option<Process>,
+    /// Whether that has processes of its own which do the work.
+    has_children: bool,
     engine: Option<(Outboard, Process)>,
     /// Where the engine is, if there is one.
     engine_core: usize,
@@ -96,6 +99,7 @@ impl Bed {
         Ok(Self {
             nginx: None,
             serve: None,
+            has_children: false,
             engine,
             engine_core: core,
             world,
@@ -158,6 +162,7 @@ impl Bed {
         let site = self.world.site(&[])?;
         fill(&site)?;
         self.serve = Some(apache::start(&self.world, &site, PORT, SERVER_CORE)?);
+        self.has_children = true;
         Ok(self)
     }
 
@@ -185,6 +190,18 @@ impl Bed {
     pub fn server_process(&self) -> Option<u32> {
         let nginx = self.nginx.as_ref().map(Nginx::worker);
         nginx.or_else(|| self.serve.as_ref().map(Process::id))
+    }
+
+    /// The processes that serve, with those that they have started, as there are now.
+    pub fn server_processes(&self) -> Vec<u32> {
+        let first = self.server_process().into_iter();
+        let children = |pid: u32| match self.has_children {
+            true => children(pid),
+            false => Vec::new(),
+        };
+        first
+            .flat_map(|pid| std::iter::once(pid).chain(children(pid)))
+            .collect()
     }
 
     /// The process of the engine, if there is one.
@@ -223,12 +240,17 @@ impl Bed {
         work: impl FnOnce(&mut Closed<'_>) -> Result<T>,
     ) -> Result<(T, Cost)> {
         let server = self.server_process().map(|pid| (SERVER, pid));
-        let mut processes: Vec<(&'static str, u32)> = server.into_iter().collect();
+        let (of_family, alone) = match self.has_children {
+            true => (server, None),
+            false => (None, server),
+        };
+        let mut processes: Vec<(&'static str, u32)> = alone.into_iter().collect();
+        let further = servers.iter().map(|pid| (SERVER, *pid));
         let engine = self.engine.as_ref();
         processes.extend(engine.map(|(_, process)| (ENGINE, process.id())));
         let watched = Watched {
             processes,
-            families: servers.iter().map(|pid| (SERVER, *pid)).collect(),
+            families: of_family.into_iter().chain(further).collect(),
             engine: self.outboard().cloned(),
         };
         let (done, mut spent) = watched.during(work)?;

@@ -7,7 +7,6 @@ use super::httperf::{self, Asked};
 use super::rates::{SHARES, with_shares};
 use super::{Entry, Extent, Setup};
 use crate::experiment::declaration::{Axis, Bound, Citation, Claim, Finding, Measure, Picture};
-use crate::experiment::left_out::LeftOut;
 use crate::experiment::{At, Bench, Experiment, Sample};
 use crate::nginx::PORT;
 use crate::world::Side;
@@ -28,7 +27,7 @@ pub const ENTRY: Entry = Entry {
 
 const RATE: &str = "connections a second";
 /// What shows that the client is not the limit, as a server of another make did in the source.
-const REFERENCE: &str = "Apache on the kernel";
+const REFERENCE: &str = apache::SUBJECT;
 const PATH: &str = "/large";
 const SIZE: usize = 33_400_000;
 const THROUGHPUT: &str = "throughput";
@@ -62,18 +61,9 @@ fn declare(extent: Extent) -> Experiment {
         },
     };
     let mut subjects = STACKS.map(String::from).to_vec();
-    let mut left_out = Vec::new();
-    match tool::find(apache::PROGRAM) {
-        Some(_) => subjects.push(REFERENCE.into()),
-        None => left_out.push(LeftOut {
-            axis: "subject".into(),
-            name: REFERENCE.into(),
-            why: format!(
-                "the reference, {}, is not installed ({})",
-                apache::PROGRAM,
-                apache::BROUGHT_BY
-            ),
-        }),
+    let left_out = apache::left_out(tool::find(apache::PROGRAM).is_some(), "the reference");
+    if left_out.is_empty() {
+        subjects.push(REFERENCE.into());
     }
     Experiment {
         name: ENTRY.name.into(),

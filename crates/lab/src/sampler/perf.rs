@@ -49,11 +49,17 @@ impl Looks {
     }
 }
 
-/// Looks at a core for so long; `file` is used meanwhile.
+/// Looks at a core for so long; `file` is used meanwhile. Whose processes are whose is asked when that is over: a server
+/// may have started some for what came.
 ///
 /// # Errors
 /// perf does not run here.
-pub fn look(core: usize, window: Duration, file: &Path, whose: &Whose) -> Result<Looks> {
+pub fn look(
+    core: usize,
+    window: Duration,
+    file: &Path,
+    whose: impl FnOnce() -> Whose,
+) -> Result<Looks> {
     let core = core.to_string();
     let mut record = Command::new("perf");
     record
@@ -73,6 +79,7 @@ pub fn look(core: usize, window: Duration, file: &Path, whose: &Whose) -> Result
         .arg(file)
         .args(["--", "sleep", &window.as_secs_f64().to_string()]);
     tool::output(&mut record, "perf record")?;
+    let whose = whose();
     let mut script = Command::new("perf");
     script
         .args(["script", "-F", "comm,pid,ip,sym,dso", "-i"])
@@ -80,14 +87,14 @@ pub fn look(core: usize, window: Duration, file: &Path, whose: &Whose) -> Result
     let text = tool::output(&mut script, "perf script");
     // It is large, and nobody needs it again.
     let _ = std::fs::remove_file(file);
-    Ok(read(&text?, whose))
+    Ok(read(&text?, &whose))
 }
 
 /// Which processes serve.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Whose {
-    /// The server's.
-    pub server: u32,
+    /// The server's, all of them.
+    pub servers: Vec<u32>,
     /// The engine's, if there is one.
     pub engine: Option<u32>,
 }
@@ -134,7 +141,7 @@ fn class(pid: u32, frames: &[(&str, bool)], whose: &Whose) -> Class {
     if has(&["net_rx_action", "net_tx_action", "__napi_poll"]) {
         return Class::Softirq;
     }
-    let (server, engine) = (pid == whose.server, Some(pid) == whose.engine);
+    let (server, engine) = (whose.servers.contains(&pid), Some(pid) == whose.engine);
     if !server && !engine {
         return if pid == 0 { Class::Idle } else { Class::Others };
     }
@@ -218,8 +225,11 @@ what is this
 
     #[test]
     fn each_look_has_a_class() {
-        let (server, engine) = (7, Some(9));
-        let looks = read(PRINTED, &Whose { server, engine });
+        let whose = Whose {
+            servers: vec![7],
+            engine: Some(9),
+        };
+        let looks = read(PRINTED, &whose);
         let seen = [
             (Class::Calls, 1),
             (Class::Softirq, 2),
@@ -235,13 +245,18 @@ what is this
         }
         assert_eq!(looks.serving(), 8);
         // The same without an engine: its process is another's.
-        let alone = read(
-            PRINTED,
-            &Whose {
-                server,
-                engine: None,
-            },
-        );
-        assert_eq!((alone.of(Class::Others), alone.serving()), (4, 5));
+        let alone = Whose {
+            engine: None,
+            ..whose
+        };
+        let looks = read(PRINTED, &alone);
+        assert_eq!((looks.of(Class::Others), looks.serving()), (4, 5));
+        // A server of two processes.
+        let both = Whose {
+            servers: vec![7, 33],
+            engine: None,
+        };
+        let looks = read(PRINTED, &both);
+        assert_eq!((looks.of(Class::Server), looks.of(Class::Others)), (2, 3));
     }
 }
