@@ -27,12 +27,16 @@ const PORT: u16 = 7_007;
 const AXIS: &str = "cores";
 const CORES: [(&str, usize); 2] = [("one core", SERVER_CORE), ("two cores", CLIENT_CORE)];
 const MEDIAN: &str = "round trip, median";
-/// What sockperf calls them, of those that it prints: most of them are between two of these.
-const PERCENTILES: [(&str, &str); 5] = [
+/// What sockperf calls them: all that it prints. The first is what a combination is judged by.
+const PERCENTILES: [(&str, &str); 9] = [
     (MEDIAN, "percentile 50.000"),
+    ("round trip, 25 %", "percentile 25.000"),
+    ("round trip, 75 %", "percentile 75.000"),
+    ("round trip, 90 %", "percentile 90.000"),
     ("round trip, 99 %", "percentile 99.000"),
     ("round trip, 99.9 %", "percentile 99.900"),
     ("round trip, 99.99 %", "percentile 99.990"),
+    ("round trip, 99.999 %", "percentile 99.999"),
     ("round trip, worst", "<MAX> observation"),
 ];
 /// How long the server may take to be ready, on however busy a machine.
@@ -152,6 +156,33 @@ fn percentile(printed: &str, which: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    /// As sockperf 3.7 prints them.
+    const PRINTED: &str = "sockperf: ---> <MAX> observation =  120.500
+sockperf: ---> percentile 99.999 =   99.125
+sockperf: ---> percentile 99.990 =   60.250
+sockperf: ---> percentile 99.900 =   31.500
+sockperf: ---> percentile 99.000 =   15.750
+sockperf: ---> percentile 90.000 =   10.100
+sockperf: ---> percentile 75.000 =    6.375
+sockperf: ---> percentile 50.000 =    4.250
+sockperf: ---> percentile 25.000 =    3.875
+sockperf: ---> <MIN> observation =    3.250
+";
+
+    #[test]
+    fn all_percentiles_are_told_the_median_first() {
+        let told = super::declare(super::Extent::Full).measures;
+        assert_eq!(told[0].name, super::MEDIAN);
+        for line in PRINTED.lines().filter(|line| !line.contains("MIN")) {
+            let mut known = super::PERCENTILES.iter();
+            let (name, which) = known.find(|(_, which)| line.contains(which)).expect(line);
+            assert!(told.iter().any(|measure| measure.name == *name), "{name}");
+            let found = super::percentile(PRINTED, which).unwrap();
+            let of_line = line.rsplit('=').next().unwrap().trim();
+            assert_eq!(found, of_line.parse::<f64>().unwrap());
+        }
+    }
+
     #[test]
     fn percentiles_are_found() {
         let printed = "sockperf: ---> percentile 90.000 =   10.1\n\
