@@ -43,7 +43,9 @@ await carrier || result carrier no
 head -c "${megabytes}M" /dev/urandom > site/big
 echo small > site/small
 whole=$(sha256sum < site/big)
-get() { in_far curl -s -m 300 "http://10.9.0.1:$1/$2"; }
+# How long a transfer and a part may take, in seconds: twenty times what they do on an idle machine.
+transfer=120 limit=400
+get() { in_far curl -s -m $transfer "http://10.9.0.1:$1/$2"; }
 # engine LOG [OPTION...]: starts one; its number is $engine.
 engine() {
 	local log=$1 && shift
@@ -62,9 +64,61 @@ serve() {
 counted() { in_near "$outboard" stats | awk -v names=" $* " '$1 == "steering" && index(names, " " $2 " ") { sum += $3 } END { print sum + 0 }'; }
 ends() { kill -TERM "$@" && wait "$@"; }
 
-for part in serving programs jumbo queues respond vlans; do
-	echo "-- $part"
-	. "$parts/$part.sh"
-done
+cat > receive.py <<'PYTHON'
+import hashlib, socket, sys
+listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+print("listening", flush=True)
+connection, _ = listener.accept()
+digest = hashlib.sha256()
+while data := connection.recv(1 << 16):
+    digest.update(data)
+connection.sendall(digest.hexdigest().encode())
+PYTHON
+cat > send.py <<'PYTHON'
+import socket, sys
+connection = socket.create_connection(("10.9.0.1", int(sys.argv[1])))
+with open("site/big", "rb") as file:
+    connection.sendfile(file)
+connection.shutdown(socket.SHUT_WR)
+print(connection.recv(64, socket.MSG_WAITALL).decode() + "  -")
+PYTHON
+# uploaded PORT: the hash of the file as a program on the engine has received it.
+uploaded() {
+	in_near "$outboard" run --strict -- python3 receive.py "$1" > "receive-$1.log" 2>&1 &
+	await grep -q listening "receive-$1.log"
+	in_far timeout $transfer python3 send.py "$1"
+}
+
+# all_gone: ends what runs in the two namespaces.
+all_gone() {
+	local numbers
+	for _ in $(seq 30); do
+		numbers="$(ip netns pids near) $(ip netns pids far)"
+		[ -n "${numbers// /}" ] || return 0
+		kill -KILL $numbers 2>/dev/null
+		sleep 1
+	done
+	return 1
+}
+# part NAME: runs one in a shell of its own. One that does not end in time is ended with all that it started, so
+# that the next one finds the interfaces as they were and nothing beside it.
+part() {
+	echo "-- $1"
+	set -m # A process group of its own, for loops that start one client after another.
+	(set +m && . "$parts/$1.sh") &
+	set +m
+	local shell=$! until=$((SECONDS + limit))
+	while kill -0 $shell 2>/dev/null && [ $SECONDS -lt $until ]; do sleep 0.5; done
+	if kill -0 $shell 2>/dev/null; then
+		result "$1" "did not end in $limit s"
+		kill -KILL -- -$shell
+		ip netns pids near | xargs -r ps -fp
+		all_gone || result "$1" 'left a process that does not end'
+		in_near ip link set "$near" mtu 1500 && in_far ip link set "$far" mtu 1500
+		await carrier
+	fi
+	wait $shell 2>/dev/null
+}
+for name in serving programs jumbo queues respond vlans; do part $name; done
 in_far nstat -as
 tail -n +1 -- *.log *.stats

@@ -14,7 +14,7 @@ nginx=$!
 await get 8090 small
 before=$(counted engine)
 # Thirty that come at once, each with a connection of its own.
-several=$(in_far curl -s -m 300 -Z --parallel-immediate --parallel-max 30 -H 'Connection: close' \
+several=$(in_far curl -s -m $transfer -Z --parallel-immediate --parallel-max 30 -H 'Connection: close' \
 	"http://10.9.0.1:8090/small?[1-30]" | grep -c small)
 hash=$(get 8090 big | sha256sum)
 if [ "$several" = 30 ] && [ "$hash" = "$whole" ] && [ "$(counted engine)" -gt "$((before + 100))" ]; then
@@ -27,7 +27,7 @@ fi
 ip netns exec near "$outboard" run --strict -- redis-server --bind 0.0.0.0 --port 6379 --save '' --dir "$PWD/redis" \
 	--protected-mode no > redis-run.log 2>&1 &
 redis=$!
-ask() { in_far timeout 120 redis-cli -h 10.9.0.1 "$@"; }
+ask() { in_far timeout $transfer redis-cli -h 10.9.0.1 "$@"; }
 await ask ping
 before=$(counted engine)
 head -c 500000 site/big | base64 -w 0 > value

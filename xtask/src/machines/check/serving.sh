@@ -9,30 +9,6 @@ grep -q 'engine running.*zero_copy=true' first.log && result zero_copy yes || re
 serve 8080 serve.log
 verdict page "$(get 8080 small)" small
 verdict down "$(get 8080 big | sha256sum)" "$whole"
-cat > receive.py <<'PYTHON'
-import hashlib, socket, sys
-listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
-print("listening", flush=True)
-connection, _ = listener.accept()
-digest = hashlib.sha256()
-while data := connection.recv(1 << 16):
-    digest.update(data)
-connection.sendall(digest.hexdigest().encode())
-PYTHON
-cat > send.py <<'PYTHON'
-import socket, sys
-connection = socket.create_connection(("10.9.0.1", int(sys.argv[1])))
-with open("site/big", "rb") as file:
-    connection.sendfile(file)
-connection.shutdown(socket.SHUT_WR)
-print(connection.recv(64, socket.MSG_WAITALL).decode() + "  -")
-PYTHON
-# uploaded PORT: the hash of the file as a program on the engine has received it.
-uploaded() {
-	in_near "$outboard" run --strict -- python3 receive.py "$1" > "receive-$1.log" 2>&1 &
-	await grep -q listening "receive-$1.log"
-	in_far timeout 300 python3 send.py "$1"
-}
 verdict up "$(uploaded 9000)" "$whole"
 result frames "$(counted engine)"
 # For whatever reason: a queue without a socket, an engine that did not come in time, a share.

@@ -6,7 +6,7 @@ ip netns exec near "$outboard" engine -i near7 > vlan.log 2>&1 &
 engine=$!
 await grep -q 'engine running' vlan.log
 serve 8081 vlan-serve.log
-by_vlan=$(in_far curl -s -m 300 http://10.9.7.1:8081/big | sha256sum)
+by_vlan=$(in_far curl -s -m $transfer http://10.9.7.1:8081/big | sha256sum)
 if [ "$(counted engine)" -gt 0 ]; then verdict vlan "$by_vlan" "$whole"; else result vlan no; fi
 kill -TERM $serve $engine
 wait $engine
@@ -28,7 +28,7 @@ strips && tags=no
 serve 8082 tags-serve.log
 in_far ip route add 10.9.0.1/32 dev far7 src 10.9.7.2
 before=$(counted engine)
-[ "$(in_far curl -s -m 300 http://10.9.0.1:8082/small)" = small ] || tags=no
+[ "$(in_far curl -s -m $transfer http://10.9.0.1:8082/small)" = small ] || tags=no
 [ "$(counted engine)" = "$before" ] || tags=no
 kill -TERM $serve $engine
 wait $engine
