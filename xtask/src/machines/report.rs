@@ -7,6 +7,7 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("kernel", "check", "kernel"),
     ("XDP", "serving", "xdp"),
     ("checksums", "serving", "checksum"),
+    ("who cuts large segments", "check", "segments"),
     ("buffers a frame", "serving", "buffers"),
     ("zero copy", "serving", "zero_copy"),
     ("page", "serving", "page"),
@@ -49,7 +50,7 @@ pub fn document(rows: &[Outcome], megabytes: u32) -> String {
          it ends; of a veth, both ends have to be told before it starts.\n\n\
          - *zero copy*: the driver puts frames into the engine's memory itself, and takes them from there.\n\
          - *of its frames, to the kernel*: for whichever reason, also because the engine did not come in time.\n\
-         - *e1000e* and *vmxnet3* send no large segments (tso off): the emulator cuts them into IP fragments.\n\
+         - *tso off*: QEMU 7.2's e1000e and vmxnet3 would cut large segments into IP fragments; both ends do without.\n\
          - *nginx* with two workers serves 30 clients at once and the file, *redis* takes and gives 667 KB: both\n  \
            unmodified, by `outboard run`.\n\
          - *MTU 9000*: {megabytes} MB each way in frames of that size.\n\

@@ -31,9 +31,12 @@ else
 	ip link set "$near" netns near && ip link set "$far" netns far
 	# Debian 12's emulator cuts large segments of these two into IP fragments instead of segments.
 	case $(in_near ethtool -i "$near") in *e1000e* | *vmxnet3*)
-		in_near ethtool -K "$near" tso off && in_far ethtool -K "$far" tso off ;;
+		in_near ethtool -K "$near" tso off && in_far ethtool -K "$far" tso off
+		wrong=' (tso off)' ;;
 	esac
 fi
+cuts() { in_near ethtool -k "$near" | grep -q '^tcp-segmentation-offload: on'; }
+if cuts; then result segments 'the device'; else result segments "the kernel${wrong:-}"; fi
 ip -n near addr add 10.9.0.1/24 dev "$near" && ip -n far addr add 10.9.0.2/24 dev "$far"
 ip -n near link set lo up && ip -n far link set lo up
 ip -n near link set "$near" up && ip -n far link set "$far" up
