@@ -19,6 +19,8 @@ const SCRIPTS: [(&str, &str); 7] = [
     ("respond.sh", include_str!("check/respond.sh")),
     ("vlans.sh", include_str!("check/vlans.sh")),
 ];
+/// The emulator.
+const PROGRAM: &str = "qemu-system-x86_64";
 /// Makes a wire of two taps, and runs the command in its arguments.
 const WIRE: &str = include_str!("wire.sh");
 /// What has to be said of something for a machine to count as one that works.
@@ -63,17 +65,20 @@ pub enum Nic {
     E1000e,
     /// VMware's, with native XDP
     Vmxnet3,
+    /// Intel 82576, with native XDP and several queues, where the emulator has it
+    Igb,
     /// A pair of the kernel's own, with two queues
     Veth,
 }
 
 impl Nic {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::VirtioNet,
         Self::VirtioNetTap,
         Self::E1000e,
         Self::Vmxnet3,
+        Self::Igb,
         Self::Veth,
     ];
 
@@ -84,6 +89,7 @@ impl Nic {
             Self::VirtioNetTap => "virtio-net, by a tap",
             Self::E1000e => "e1000e",
             Self::Vmxnet3 => "vmxnet3",
+            Self::Igb => "igb",
             Self::Veth => "veth",
         }
     }
@@ -102,10 +108,43 @@ impl Nic {
             Self::VirtioNetTap => (tap, "virtio-net-pci,mq=on,vectors=6"),
             Self::E1000e => (hub, "e1000e"),
             Self::Vmxnet3 => (hub, "vmxnet3"),
+            Self::Igb => (hub, "igb"),
             Self::Veth => return None,
         };
         let device = format!("{device},netdev=end{end},mac=52:54:00:00:00:0{end}");
         Some([wire, device])
+    }
+}
+
+/// The emulator, as far as it matters which one it is.
+pub struct Emulator {
+    /// Its version, as it says it.
+    pub version: String,
+    devices: String,
+}
+
+impl Emulator {
+    /// The installed one.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn installed() -> Result<Self> {
+        let said = |arguments: &[&str]| -> Result<String> {
+            let mut command = Command::new(PROGRAM);
+            let output = command.args(arguments).output().context(PROGRAM)?;
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let version = said(&["--version"])?;
+        let version = version.split_once("version ").map_or("", |(_, rest)| rest);
+        Ok(Self {
+            version: version.split_whitespace().next().unwrap_or("?").to_owned(),
+            devices: said(&["-device", "help"])?,
+        })
+    }
+
+    /// Whether it has such interfaces; which one it may lack is new.
+    pub fn has(&self, nic: Nic) -> bool {
+        nic != Nic::Igb || self.devices.contains("name \"igb\"")
     }
 }
 
@@ -173,7 +212,11 @@ pub fn check(
     // In a network of its own, where what it connects to goes away with it.
     let mut command = Command::new("timeout");
     command.args([LIMIT, "unshare", "--net", "bash", "-c", WIRE, "wire"]);
-    command.arg("qemu-system-x86_64");
+    command.arg(PROGRAM);
+    if nic == Nic::Igb {
+        // On a bus for its virtual functions' registers.
+        command.args(["-machine", "q35"]);
+    }
     command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]);
     command.args(["-m", "3072", "-nographic", "-no-reboot"]);
     command.arg("-kernel").arg(kernel.bzimage()?);
@@ -208,7 +251,7 @@ pub fn check(
 
 #[cfg(test)]
 mod tests {
-    use super::{HOLDS, HOLDS_OR, Nic, Outcome};
+    use super::{Emulator, HOLDS, HOLDS_OR, Nic, Outcome};
 
     #[test]
     fn a_machine_works_if_everything_that_must_be_so_is() {
@@ -231,6 +274,18 @@ mod tests {
         assert!(turned("RESULT by_queue 17, 4").holds());
         assert!(!turned("RESULT by_queue 21, 0").holds());
         assert!(turned("RESULT by_queue 21, 0 (the device uses one)").holds());
+    }
+
+    #[test]
+    fn an_emulator_without_igb_has_all_others() {
+        let with = |devices: &str| Emulator {
+            version: "7.2".into(),
+            devices: devices.into(),
+        };
+        let old = with("name \"e1000e\", bus PCI\n");
+        let lacking: Vec<_> = Nic::ALL.into_iter().filter(|nic| !old.has(*nic)).collect();
+        assert_eq!(lacking, [Nic::Igb]);
+        assert!(with("name \"igb\", bus PCI, desc \"Intel\"\n").has(Nic::Igb));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod report;
 
 use crate::shell;
 use anyhow::{Context, Result, bail};
-use emulator::{Nic, Outcome};
+use emulator::{Emulator, Nic, Outcome};
 use kernels::Kernel;
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ pub struct Options {
     /// A kernel series of Debian's; may be repeated
     #[arg(long = "kernel", value_name = "SERIES", default_values = ["6.1", "6.12"])]
     kernels: Vec<String>,
-    /// A network interface; may be repeated [default: all]
+    /// A network interface; may be repeated [default: all that the emulator has]
     #[arg(long = "nic", value_name = "NIC", value_enum)]
     nics: Vec<Nic>,
     /// Size of the file that is transferred each way, in megabytes
@@ -58,10 +58,8 @@ pub fn run(options: &Options) -> Result<String> {
     let directory = shell::target_dir().join("machines");
     std::fs::create_dir_all(&directory)?;
     let binaries = shell::target_dir().join("release");
-    let nics: Vec<Nic> = match options.nics[..] {
-        [] => Nic::ALL.to_vec(),
-        _ => options.nics.clone(),
-    };
+    let emulator = Emulator::installed()?;
+    let nics = nics(options, &emulator)?;
     let mut rows = Vec::new();
     for series in &options.kernels {
         let kernel = Kernel::of_series(series, &directory)
@@ -75,7 +73,8 @@ pub fn run(options: &Options) -> Result<String> {
     }
     if options.write {
         let path = shell::root().join("docs/machines.md");
-        std::fs::write(&path, report::document(&rows, options.megabytes))?;
+        let text = report::document(&rows, options.megabytes, &emulator);
+        std::fs::write(&path, text)?;
     }
     let broken: Vec<_> = rows.iter().filter(|row| !row.holds()).map(name).collect();
     if !broken.is_empty() {
@@ -86,6 +85,25 @@ pub fn run(options: &Options) -> Result<String> {
         );
     }
     Ok(format!("it works on {} machines", rows.len()))
+}
+
+/// The interfaces that were asked for; without a word all that the emulator has.
+fn nics(options: &Options, emulator: &Emulator) -> Result<Vec<Nic>> {
+    let (any, asked) = (options.nics.is_empty(), options.nics.iter().copied());
+    let wanted = if any {
+        Nic::ALL.to_vec()
+    } else {
+        asked.collect()
+    };
+    let (there, lacking): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|nic| emulator.has(*nic));
+    for nic in lacking {
+        let version = &emulator.version;
+        if !any {
+            bail!("the emulator, QEMU {version}, has no {}", nic.name());
+        }
+        println!("without {}: QEMU {version} has none", nic.name());
+    }
+    Ok(there)
 }
 
 fn name(outcome: &Outcome) -> String {

@@ -1,6 +1,6 @@
 //! The table.
 
-use super::emulator::Outcome;
+use super::emulator::{Emulator, Nic, Outcome};
 
 /// Columns: what they are called, the part of the check that knows, and by which name it says so.
 const COLUMNS: &[(&str, &str, &str)] = &[
@@ -37,7 +37,15 @@ pub fn line(outcome: &Outcome) -> String {
 }
 
 /// The page that a run of everything writes.
-pub fn document(rows: &[Outcome], megabytes: u32) -> String {
+pub fn document(rows: &[Outcome], megabytes: u32, emulator: &Emulator) -> String {
+    let version = &emulator.version;
+    let lacking = if emulator.has(Nic::Igb) {
+        String::new()
+    } else {
+        format!(
+            "- *igb* is not here: QEMU {version}, with which this was made, has none; from 8.0 it has.\n"
+        )
+    };
     let mut text = format!(
         "# Machines\n\n\
          Made by `cargo xtask machines --write`; it is a run of its own, not part of the gate. Each line is a\n\
@@ -51,6 +59,7 @@ pub fn document(rows: &[Outcome], megabytes: u32) -> String {
          - *zero copy*: the driver puts frames into the engine's memory itself, and takes them from there.\n\
          - *of its frames, to the kernel*: for whichever reason, also because the engine did not come in time.\n\
          - *tso off*: QEMU 7.2's e1000e and vmxnet3 would cut large segments into IP fragments; both ends do without.\n\
+         {lacking}\
          - *nginx* with two workers serves 30 clients at once and the file, *redis* takes and gives 667 KB: both\n  \
            unmodified, by `outboard run`.\n\
          - *MTU 9000*: {megabytes} MB each way in frames of that size.\n\
