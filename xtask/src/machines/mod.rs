@@ -39,7 +39,7 @@ pub struct Options {
     #[arg(long = "nic", value_name = "NIC", value_enum)]
     nics: Vec<Nic>,
     /// Size of the file that is transferred each way, in megabytes
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 100)]
     megabytes: u32,
     /// Write the table to docs/machines.md: for a run of everything
     #[arg(long)]
