@@ -42,7 +42,14 @@ const HOLDS: &[(&str, &str)] = &[
 /// The same where a device may lack it: what may be said instead.
 const HOLDS_OR: &[(&str, &[&str])] = &[
     ("tags", &["stay on", "are left on", "has to leave them on"]),
-    ("jumbo", &["yes", "not the device"]),
+    (
+        "jumbo",
+        &[
+            "yes",
+            "yes (lro on at its start: with it off, not without an engine either)",
+            "not the device",
+        ],
+    ),
     (
         "changed",
         &[

@@ -62,7 +62,11 @@ pub fn document(rows: &[Outcome], megabytes: u32, emulator: &Emulator) -> String
          {lacking}\
          - *nginx* with two workers serves 30 clients at once and the file, *redis* takes and gives 667 KB: both\n  \
            unmodified, by `outboard run`.\n\
-         - *MTU 9000*: {megabytes} MB each way in frames of that size.\n\
+         - *MTU 9000*: {megabytes} MB each way on interfaces for frames of that size; where a frame has one buffer, the\n  \
+           engine takes and sends 3,832 bytes of it. QEMU's vmxnet3 drops what is longer than its first buffer, 3,072\n  \
+           bytes, unless large receive offload was on when the device started (*lro on at its start*); the kernel\n  \
+           turns it off for an XDP program. Tried each time: with it off, and no engine, not one megabyte comes to\n  \
+           the kernel's TCP.\n\
          - *frames by queue*: of forty connections, one after another, with two receive queues. *The device uses\n  \
            one*: by the driver's count, too, nothing comes to the second; the emulator's vmxnet3 knows no other.\n\
          - *fewer queues and more*: `ethtool -L` takes the second queue away after a reload, and gives it back,\n  \

@@ -80,7 +80,7 @@ PYTHON
 cat > send.py <<'PYTHON'
 import socket, sys
 connection = socket.create_connection(("10.9.0.1", int(sys.argv[1])))
-with open("site/big", "rb") as file:
+with open(sys.argv[2], "rb") as file:
     connection.sendfile(file)
 connection.shutdown(socket.SHUT_WR)
 print(connection.recv(64, socket.MSG_WAITALL).decode() + "  -")
@@ -89,7 +89,7 @@ PYTHON
 uploaded() {
 	in_near "$outboard" run --strict -- python3 receive.py "$1" > "receive-$1.log" 2>&1 &
 	await grep -q listening "receive-$1.log"
-	in_far timeout $transfer python3 send.py "$1"
+	in_far timeout $transfer python3 send.py "$1" site/big
 }
 
 # all_gone: ends what runs in the two namespaces.
