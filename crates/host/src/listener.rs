@@ -259,10 +259,17 @@ impl Listener {
         }
     }
 
-    /// `listen` was called again with another backlog. The engine learns it when it is next asked.
+    /// `listen` was called again on the [kernel's socket](Self::kernel_socket), with another backlog: the engine reads
+    /// it there. One that does not run, or is older, learns it when it is shown the socket again.
     pub fn set_backlog(&self, backlog: u32) {
-        let mut state = lock(&self.core.state);
-        state.backlog = backlog;
+        {
+            let mut state = lock(&self.core.state);
+            if std::mem::replace(&mut state.backlog, backlog) == backlog {
+                return;
+            }
+            state.bound_changed();
+        }
+        self.core.show_options();
     }
 
     /// Stops listening in this process, as dropping does: `shutdown` on a listening socket.

@@ -2,7 +2,7 @@
 
 mod fake_engine;
 
-use fake_engine::FakeEngine;
+use fake_engine::{Attached, FakeEngine};
 use host::{AdmissionLimit, AdmissionPolicy, Listener, Session};
 use queue_pair::Submission;
 use queue_pair::control::Request;
@@ -143,4 +143,36 @@ fn given(engine: &FakeEngine) -> Vec<u32> {
         _ => None,
     };
     given.iter().filter_map(credit).collect()
+}
+
+#[test]
+fn a_listener_that_listens_again_shows_the_engine_how_many_may_wait() {
+    let engine = FakeEngine::start();
+    let session = engine.attach();
+    let listener = listen(&session);
+    listener.want();
+    let credit = |engine: &FakeEngine| {
+        let posted = engine.host(Attached::submissions);
+        let credit = posted.iter().rev().find_map(|it| match it {
+            Submission::Credit { total, .. } => Some(*total),
+            _ => None,
+        });
+        credit
+    };
+    assert_eq!(credit(&engine), Some(16));
+    let shown = |engine: &FakeEngine| {
+        let is_shown = |it: &&Request| matches!(it, Request::Chosen { .. });
+        engine.lock().requests.iter().filter(is_shown).count()
+    };
+    for (times, (backlog, most)) in [(20, 20), (20, 20), (5, 5), (400, 32)]
+        .into_iter()
+        .enumerate()
+    {
+        rustix::net::listen(listener.kernel_socket(), backlog).unwrap();
+        listener.set_backlog(backlog as u32);
+        // What is the same as before is no news.
+        assert_eq!(shown(&engine), times.max(1));
+        let expected = (times != 1).then_some(most);
+        assert_eq!(credit(&engine), expected);
+    }
 }

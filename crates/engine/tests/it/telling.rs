@@ -331,3 +331,22 @@ fn calls_that_are_not_supported_do_not_hide_each_other() {
     let reasons: Vec<&str> = all.iter().map(|e| e.reason.as_str()).collect();
     assert_eq!(reasons, ["one thing", "another thing"]);
 }
+
+/// As in the kernel, from the moment at which listen(2) is called again.
+#[test]
+fn a_listener_has_the_backlog_of_the_last_call() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let (_, listener) = world.listen(&mut host);
+    let backlog = |world: &mut World| sockets(world)[0].send_queue;
+    assert_eq!(backlog(&mut world), 128);
+    let addr = host.kernel[0].local_addr().expect("bound");
+    for wanted in [300, 5] {
+        rustix::net::listen(&host.kernel[0], wanted).expect("it listens");
+        let shown = host.kernel[0].try_clone().expect("descriptors").into();
+        let request = Request::Chosen { listener, addr };
+        let (reply, _) = world.request(&mut host, &request, [shown].into_iter().collect());
+        assert_eq!(reply, Reply::Done);
+        assert_eq!(backlog(&mut world), wanted as u64);
+    }
+}

@@ -128,10 +128,15 @@ impl State {
         self.window.min(self.backlog.max(1))
     }
 
-    /// From now on so many connections may lie here. What was given of it already is given anew.
+    /// From now on so many connections may lie here.
     pub(super) fn set_window(&mut self, connections: u32) {
         self.window = connections;
-        if self.credit.wrapping_sub(self.taken) != self.bound() {
+        self.bound_changed();
+    }
+
+    /// What was given of it already is given anew, if that is another number now.
+    pub(super) fn bound_changed(&mut self) {
+        if !self.is_parents() && self.credit.wrapping_sub(self.taken) != self.bound() {
             self.post_credit_of(Some(self.bound()), false);
         }
     }

@@ -353,6 +353,7 @@ fn reply(inner: &mut Inner, host: &mut Option<usize>, request: Request) -> Optio
         | Request::Disclaim
         | Request::Settle
         | Request::Admit { .. }
+        | Request::Chosen { .. }
         | Request::Local { .. } => Reply::Done,
         other => Reply::Error {
             errno: 95,

@@ -48,9 +48,9 @@ pub enum Request {
         /// From [`Reply::Listening`].
         listener: u32,
     },
-    /// The program has set options on the kernel's listening socket, which comes along: those that matter
-    /// from the SYN on (TCP_MAXSEG, TCP_FASTOPEN) are read from it anew. The answer is [`Reply::Done`]. Since
-    /// version 7.
+    /// The program has set options on the kernel's listening socket, which comes along, or called listen(2) again: the
+    /// options that matter from the SYN on (TCP_MAXSEG, TCP_FASTOPEN) and the backlog are read from it anew. The
+    /// answer is [`Reply::Done`]. Since version 7.
     Chosen {
         /// From [`Reply::Listening`].
         listener: u32,

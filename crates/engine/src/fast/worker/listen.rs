@@ -283,7 +283,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         Ok(())
     }
 
-    /// The program of a listening socket has set options on it, which the socket shows.
+    /// The program of a listening socket has set options on it, or called listen(2) again, which the socket shows.
     pub(super) fn listener_chosen(
         &mut self,
         session: SessionId,
@@ -297,6 +297,15 @@ impl<D: Device, N: Network> Worker<D, N> {
             .is_some_and(|m| m.session == session);
         if !own || !listener.proofs.contains(&proof.cookie) {
             return Err(Errno::BADF);
+        }
+        if let Some(backlog) = proof.chosen.backlog {
+            let backlog = backlog.min(self.config.limits.accept_backlog);
+            // Of several sockets at one place each has its own in the kernel.
+            listener.backlog = match *listener.proofs {
+                [_] => backlog,
+                _ => backlog.max(listener.backlog),
+            };
+            self.stack.set_backlog(listener.id, listener.backlog);
         }
         self.choose(number, proof.chosen);
         Ok(())

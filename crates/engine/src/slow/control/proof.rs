@@ -16,6 +16,9 @@ use rustix::net::{AddressFamily, SocketType, getsockname, ipproto};
 /// The protocol's number.
 const IPPROTO_TCP: i32 = 6;
 
+/// What the kernel says of a socket of TCP's.
+const TCP_INFO: i32 = 11;
+
 /// What a listening socket has proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
@@ -38,6 +41,8 @@ pub struct Chosen {
     pub fast_open: u32,
     /// How many times a SYN-ACK is to wait for more than an acknowledgement (TCP_DEFER_ACCEPT).
     pub defer_accept: u8,
+    /// How many connections may wait to be accepted, as the kernel has it of the last listen(2). `None`: it has not said.
+    pub backlog: Option<u32>,
 }
 
 /// Why a socket proves nothing.
@@ -119,6 +124,7 @@ pub fn prove_listener(
             max_segment: max_segment(socket),
             fast_open: fast_open(socket),
             defer_accept: defer_accept(socket),
+            backlog: backlog(socket),
         },
     })
 }
@@ -145,6 +151,16 @@ fn defer_accept(socket: BorrowedFd<'_>) -> u8 {
     let seconds = tcp_option(socket, TCP_DEFER_ACCEPT).unwrap_or(0);
     // 1, 3, 7, 15 and so on.
     (u32::BITS - seconds.leading_zeros()) as u8
+}
+
+/// The backlog of a socket that listens. The kernel tells it as what else is the number of segments that were
+/// acknowledged selectively (TCP_INFO, tcpi_sacked).
+fn backlog(socket: BorrowedFd<'_>) -> Option<u32> {
+    const SACKED: usize = 28;
+    let mut info = [0; SACKED + size_of::<u32>()];
+    let length = socket_option_bytes(socket, IPPROTO_TCP, TCP_INFO, &mut info).ok()?;
+    let backlog = info[..length].get(SACKED..)?.try_into().ok()?;
+    Some(u32::from_ne_bytes(backlog))
 }
 
 /// An option of TCP that is a number and not negative.
@@ -186,9 +202,8 @@ pub fn prove_bound(
 /// connect the socket that it has shown.
 fn is_unconnected(socket: BorrowedFd<'_>) -> bool {
     // The first byte of TCP_INFO is the state; 7 is TCP_CLOSE.
-    let (protocol, tcp_info) = (6, 11);
     let mut state = [0];
-    socket_option_bytes(socket, protocol, tcp_info, &mut state).is_ok() && state == [7]
+    socket_option_bytes(socket, IPPROTO_TCP, TCP_INFO, &mut state).is_ok() && state == [7]
 }
 
 fn tcp_domain(socket: BorrowedFd<'_>) -> Result<AddressFamily, Refusal> {
@@ -252,8 +267,12 @@ mod tests {
             v6_only: false,
             cookie,
             owner: rustix::process::geteuid().as_raw(),
-            chosen: Chosen::default(),
+            chosen: Chosen {
+                backlog: Some(5),
+                ..Chosen::default()
+            },
         };
+        rustix::net::listen(&listener, 5).expect("it listens");
         assert_eq!(prove(local, own_namespace()), Ok(proof));
         let mut other = local;
         other.set_port(local.port() ^ 1);
