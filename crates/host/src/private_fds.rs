@@ -5,23 +5,27 @@
 //! Asking takes no lock and allocates nothing, since it happens in signal handlers and between fork
 //! and exec.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// How many are kept track of. A session needs three, a blocked thread or ready set two, a listener
-/// one; beyond that a descriptor works as well, but is not hidden.
-const SLOTS: usize = 256;
+/// Numbers from here on are not kept track of: as many as the kernel gives a process, if nobody has raised that
+/// (fs.nr_open). Beyond that a descriptor works as well, but is not hidden.
+const NUMBERS: usize = 1 << 20;
 
-/// An empty slot.
-const EMPTY: i32 = -1;
-
-static HELD: [AtomicI32; SLOTS] = [const { AtomicI32::new(EMPTY) }; SLOTS];
+/// One bit a number. What nobody has touched of it costs nothing.
+static HELD: [AtomicU64; NUMBERS / 64] = [const { AtomicU64::new(0) }; NUMBERS / 64];
 static FLOOR: AtomicI32 = AtomicI32::new(0);
 
-/// No descriptor of ours was ever below this: spares the look at every slot for the numbers that
-/// programs use.
+/// No descriptor of ours was ever below this, or above that: bounds walks.
 static LOWEST: AtomicI32 = AtomicI32::new(i32::MAX);
+static HIGHEST: AtomicI32 = AtomicI32::new(-1);
+
+/// The word of a number, and its bit there.
+fn place(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {
+    let at = usize::try_from(fd).ok()?;
+    Some((HELD.get(at / 64)?, 1 << (at % 64)))
+}
 
 /// From now on descriptors are given numbers of at least `floor`, out of the way of the program's;
 /// 0 leaves them where the kernel puts them. Where the limit on open files is lower they stay too.
@@ -31,15 +35,20 @@ pub fn set_floor(floor: RawFd) {
 
 /// Whether `fd` is one of ours.
 pub fn contains(fd: RawFd) -> bool {
-    fd >= LOWEST.load(Ordering::Relaxed)
-        && HELD.iter().any(|held| held.load(Ordering::Relaxed) == fd)
+    place(fd).is_some_and(|(held, bit)| held.load(Ordering::Relaxed) & bit != 0)
 }
 
-/// The numbers of all of ours.
+/// The numbers of all of ours, in rising order.
 pub fn iter() -> impl Iterator<Item = RawFd> {
-    HELD.iter()
-        .map(|held| held.load(Ordering::Relaxed))
-        .filter(|fd| *fd != EMPTY)
+    let word = |fd: &AtomicI32| fd.load(Ordering::Relaxed).clamp(-1, NUMBERS as RawFd - 1) / 64;
+    (word(&LOWEST)..=word(&HIGHEST)).flat_map(|at| {
+        let mut bits = HELD[at as usize].load(Ordering::Relaxed);
+        std::iter::from_fn(move || {
+            let bit = (bits != 0).then(|| bits.trailing_zeros())?;
+            bits &= bits - 1;
+            Some(at * 64 + bit as RawFd)
+        })
+    })
 }
 
 /// Moves a descriptor up to the floor, if there is one.
@@ -60,8 +69,8 @@ pub fn keep(fd: OwnedFd) -> RawFd {
 
 /// The program has closed one that was [kept](keep), and has its number for a file of its own.
 pub fn leave_to_program(fd: RawFd) {
-    for held in &HELD {
-        let _ = held.compare_exchange(fd, EMPTY, Ordering::Relaxed, Ordering::Relaxed);
+    if let Some((held, bit)) = place(fd) {
+        held.fetch_and(!bit, Ordering::Relaxed);
     }
 }
 
@@ -75,18 +84,18 @@ pub struct Private<T: AsFd> {
 
 /// A place in the list, for as long as this lives.
 #[derive(Debug)]
-struct Listed(Option<usize>);
+struct Listed(RawFd);
 
 impl<T: AsFd> Private<T> {
     /// Lists the descriptor of `held`, which was [lifted](lift) before.
     pub fn new(held: T) -> Self {
         let fd = held.as_fd().as_raw_fd();
         LOWEST.fetch_min(fd, Ordering::Relaxed);
-        let slot = HELD.iter().position(|slot| {
-            slot.compare_exchange(EMPTY, fd, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        });
-        let listed = Listed(slot);
+        HIGHEST.fetch_max(fd, Ordering::Relaxed);
+        if let Some((held, bit)) = place(fd) {
+            held.fetch_or(bit, Ordering::Relaxed);
+        }
+        let listed = Listed(fd);
         Self { listed, held }
     }
 
@@ -117,9 +126,7 @@ impl<T: AsFd> AsFd for Private<T> {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        if let Some(slot) = self.0 {
-            HELD[slot].store(EMPTY, Ordering::Relaxed);
-        }
+        leave_to_program(self.0);
     }
 }
 
@@ -136,5 +143,18 @@ mod tests {
         assert!(iter().any(|fd| fd == number));
         drop(private);
         assert!(!contains(number));
+    }
+
+    /// A thread for each of many sets has three.
+    #[test]
+    fn all_are_listed_however_many_there_are() {
+        let all: Vec<_> = (0..400)
+            .map(|_| {
+                let fd = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+                Private::new(fd)
+            })
+            .collect();
+        assert!(all.iter().all(|fd| contains(fd.as_raw_fd())));
+        assert!(!contains(-1) && !contains(RawFd::MAX));
     }
 }
