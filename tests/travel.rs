@@ -184,6 +184,7 @@ fn a_connection_goes_to_what_libc_starts() {
     for (way, end) in [
         ("posix_spawn", "spawned\n"),
         ("posix_spawnp", "spawned\n"),
+        ("pidfd_spawn", "spawned\n"),
         ("system", "3\n"),
         ("popen", "4\n"),
         ("execl", "zero four\n"),

@@ -3,7 +3,9 @@ names it: `cat`, `python` (this file again), `twice` (a shell that runs a pipeli
 there is no such program and the server itself answers. The others are ways to start one through libc."""
 
 import ctypes
+import errno
 import os
+import select
 import signal
 import socket
 import sys
@@ -55,6 +57,25 @@ def popen(connection):
     connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
+def by_descriptor(connection):
+    """pidfd_spawn, which glibc has from 2.39 on: without it the error is that of a kernel that cannot do it."""
+    child = ctypes.c_int()
+    words = (ctypes.c_char_p * 2)(b"cat", None)
+    environment = (ctypes.c_char_p * 1)(None)
+    actions = ctypes.create_string_buffer(1024)
+    LIBC.posix_spawn_file_actions_init(actions)
+    for number in (0, 1):
+        LIBC.posix_spawn_file_actions_adddup2(actions, connection.fileno(), number)
+    for name, file in ((b"pidfd_spawn", b"/bin/cat"), (b"pidfd_spawnp", b"cat")):
+        spawn = getattr(LIBC, name.decode())
+        failed = spawn(ctypes.byref(child), file, actions, None, words, environment)
+        if failed:
+            assert failed == errno.ENOSYS and not hasattr(LIBC, "posix_spawnattr_setcgroup_np"), failed
+            os.execv("/bin/sh", ["sh", "-c", "cat; echo spawned"])
+        select.select([child], [], [])
+    connection.sendall(b"spawned\n")
+
+
 def execle(_):
     environment = (ctypes.c_char_p * 2)(b"WORD=word", None)
     LIBC.execle(b"/bin/sh", b"sh", b"-c", b"cat; echo $WORD", None, environment)
@@ -64,6 +85,7 @@ def execle(_):
 WAYS = {
     b"posix_spawn": lambda it: spawned(it, os.posix_spawn, "/bin/cat", os.environ),
     b"posix_spawnp": lambda it: spawned(it, os.posix_spawnp, "cat", {}),
+    b"pidfd_spawn": by_descriptor,
     b"system": system,
     b"popen": popen,
     b"execl": lambda _: LIBC.execl(b"/bin/sh", b"sh", b"-c", b"cat; echo $0 $4", *WORDS, None),

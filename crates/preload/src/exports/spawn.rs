@@ -1,6 +1,7 @@
 //! Programs that libc starts by calls within it.
 
 use core::ffi::{CStr, c_char, c_int};
+use std::ffi::CString;
 
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
@@ -8,53 +9,46 @@ use super::{exports, points};
 use crate::calls::{enter, epoll, spawn};
 use crate::kernel::next::{next, next_unwinding};
 
+/// posix_spawn and its kin: the first argument is what the child is known by, and the second which file it executes.
+macro_rules! spawning {
+    ($(fn $name:ident($by:ident: $kind:ty, $path:ident) executes $program:expr;)*) => {
+        exports! {$(
+            fn $name(
+                $by: *mut $kind, $path: *const c_char, actions: *const posix_spawn_file_actions_t,
+                attributes: *const posix_spawnattr_t, arguments: *const *const c_char,
+                environment: *const *const c_char,
+            ) -> c_int {
+                let call = |environment| {
+                    next!(
+                        $name(
+                            $by => *mut $kind, $path => *const c_char,
+                            actions => *const posix_spawn_file_actions_t,
+                            attributes => *const posix_spawnattr_t,
+                            arguments => *const *const c_char,
+                            environment => *const *const c_char
+                        ) -> c_int,
+                        libc::ENOSYS
+                    )
+                };
+                // SAFETY: as posix_spawn.
+                unsafe {
+                    let program: fn(&CStr) -> Option<CString> = $program;
+                    spawn::with(program(CStr::from_ptr($path)), actions, environment, call)
+                }
+            }
+        )*}
+    };
+}
+
+// A libc without the last two (glibc before 2.39) has the errno of a kernel that cannot do it.
+spawning! {
+    fn posix_spawn(pid: pid_t, path) executes |path| Some(path.to_owned());
+    fn posix_spawnp(pid: pid_t, file) executes enter::looked_for;
+    fn pidfd_spawn(descriptor: c_int, path) executes |path| Some(path.to_owned());
+    fn pidfd_spawnp(descriptor: c_int, file) executes enter::looked_for;
+}
+
 exports! {
-    fn posix_spawn(
-        pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t,
-        attributes: *const posix_spawnattr_t, arguments: *const *const c_char,
-        environment: *const *const c_char,
-    ) -> c_int {
-        let call = |environment| {
-            next!(
-                posix_spawn(
-                    pid => *mut pid_t, path => *const c_char,
-                    actions => *const posix_spawn_file_actions_t,
-                    attributes => *const posix_spawnattr_t, arguments => *const *const c_char,
-                    environment => *const *const c_char
-                ) -> c_int,
-                libc::ENOSYS
-            )
-        };
-        // SAFETY: as posix_spawn.
-        unsafe {
-            let program = CStr::from_ptr(path).to_owned();
-            spawn::with(Some(program), actions, environment, call)
-        }
-    }
-
-    fn posix_spawnp(
-        pid: *mut pid_t, file: *const c_char, actions: *const posix_spawn_file_actions_t,
-        attributes: *const posix_spawnattr_t, arguments: *const *const c_char,
-        environment: *const *const c_char,
-    ) -> c_int {
-        let call = |environment| {
-            next!(
-                posix_spawnp(
-                    pid => *mut pid_t, file => *const c_char,
-                    actions => *const posix_spawn_file_actions_t,
-                    attributes => *const posix_spawnattr_t, arguments => *const *const c_char,
-                    environment => *const *const c_char
-                ) -> c_int,
-                libc::ENOSYS
-            )
-        };
-        // SAFETY: as posix_spawnp.
-        unsafe {
-            let program = enter::looked_for(CStr::from_ptr(file));
-            spawn::with(program, actions, environment, call)
-        }
-    }
-
     fn posix_spawn_file_actions_init(actions: *mut posix_spawn_file_actions_t) -> c_int {
         spawn::forget(actions);
         next!(
