@@ -136,7 +136,7 @@ fn a_program_that_cannot_be_entered_is_not_executed_under_strict() {
 #[test]
 fn a_program_whose_environment_does_not_name_the_engine_is_told_under_strict() {
     let test = "a_program_whose_environment_does_not_name_the_engine_is_told_under_strict";
-    if lab::skip_without(test, &["env", "sleep"]) {
+    if lab::skip_without(test, &["env", "sleep", "python3"]) {
         return;
     }
     let world = World::new().expect("a private network");
@@ -154,5 +154,17 @@ fn a_program_whose_environment_does_not_name_the_engine_is_told_under_strict() {
                 (OUTBOARD_SOCKET); its sockets are the kernel's";
     await_line(&outboard, &world, &mut cleans, |line| {
         line.contains("executed program") && line.ends_with(told)
+    });
+    let mut starts = outboard
+        .command(&world, "run")
+        .args(["--strict", "--", "python3"])
+        .arg(script("starts_what_cannot_be_entered.py"))
+        .args(["spawn without", "/bin/sleep"])
+        .log(world.scratch().join("starts"))
+        .start()
+        .expect("it starts");
+    let told = told.replace("sleep was executed", "/bin/sleep was started");
+    await_line(&outboard, &world, &mut starts, |line| {
+        line.contains("started program") && line.ends_with(&told)
     });
 }

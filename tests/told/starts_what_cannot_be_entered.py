@@ -4,6 +4,8 @@ import os, sys
 way, program = sys.argv[1:]
 if way == "spawn":
     os.waitpid(os.posix_spawn(program, [program], os.environ), 0)
+elif way == "spawn without":
+    os.waitpid(os.posix_spawn(program, [program, "600"], {}), 0)
 elif way == "fails":
     try:
         os.execve(program, [program], dict(os.environ, LONG="x" * (1 << 24)))

@@ -5,8 +5,8 @@
 //! executes or starts them; and if nothing is to be left to the kernel (`outboard run --strict`), they are
 //! not executed.
 //!
-//! A program that is executed without the variables that name the engine is not meant for it. If nothing is to be left
-//! to the kernel it is executed all the same, and this is said: a daemon may have cleaned its environment.
+//! A program that is executed or started without the variables that name the engine is not meant for it. If nothing is
+//! to be left to the kernel it is executed all the same, and this is said: a daemon may have cleaned its environment.
 
 use core::ffi::{CStr, c_char, c_int};
 use std::ffi::{CString, OsStr, OsString};
@@ -57,7 +57,7 @@ impl Apart {
     ///
     /// # Safety
     /// `environment` is null or a list of strings that ends with null.
-    pub unsafe fn of(path: Option<&CStr>, environment: *const *const c_char) -> Option<Self> {
+    unsafe fn of_meant(path: Option<&CStr>, environment: *const *const c_char) -> Option<Self> {
         // SAFETY: as the caller promises.
         if settings::get().is_none() || !unsafe { is_meant_for_the_engine(environment) } {
             return None;
@@ -75,19 +75,16 @@ impl Apart {
         })
     }
 
-    /// The same of one that this process becomes, with the environment that it is to have. Where nothing is to be left to
-    /// the kernel, also of one that is not meant for the engine.
+    /// Of the program at `path`, with the environment that it is to have, if it is such a one. Where nothing is to be left
+    /// to the kernel, also of one that is not meant for the engine.
     ///
     /// # Safety
-    /// As [`of`](Self::of).
-    pub unsafe fn of_executed(
-        path: Option<&CStr>,
-        environment: *const *const c_char,
-    ) -> Option<Self> {
+    /// `environment` is null or a list of strings that ends with null.
+    pub unsafe fn of(path: Option<&CStr>, environment: *const *const c_char) -> Option<Self> {
         // SAFETY: as the caller promises.
         if !settings::are_strict() || unsafe { is_meant_for_the_engine(environment) } {
             // SAFETY: as above.
-            return unsafe { Self::of(path, environment) };
+            return unsafe { Self::of_meant(path, environment) };
         }
         let path = Path::new(OsStr::from_bytes(path?.to_bytes()));
         enterable::executed(path).ok()?;

@@ -47,7 +47,7 @@ pub unsafe fn execve(
     // SAFETY: as the caller promises; a null is the kernel's to refuse.
     let apart = unsafe {
         let program = (!path.is_null()).then(|| CStr::from_ptr(path));
-        Apart::of_executed(program, environment)
+        Apart::of(program, environment)
     };
     if let Some(apart) = apart.as_ref().filter(|apart| apart.is_refused()) {
         apart.tell(Fate::Refused);
@@ -86,7 +86,7 @@ pub unsafe fn with(
     let extended = unsafe { extend(environment, &[]) };
     let environment = extended.as_ref().map_or(environment, |list| list.as_ptr());
     // SAFETY: as the caller promises.
-    let apart = unsafe { Apart::of_executed(program.as_deref(), environment) };
+    let apart = unsafe { Apart::of(program.as_deref(), environment) };
     if let Some(apart) = apart.as_ref().filter(|apart| apart.is_refused()) {
         apart.tell(Fate::Refused);
         set_errno(libc::EACCES);
