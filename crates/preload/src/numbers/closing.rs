@@ -50,21 +50,37 @@ impl Closing {
             before,
             is_noted,
         } = self;
-        let held = {
-            let _leaving = gate::leaving();
-            if is_noted {
-                let mut closing = CLOSING.lock();
-                if let Some(at) = closing.iter().position(|(it, _)| *it == fd) {
-                    closing.swap_remove(at);
+        let held = match is_noted {
+            true => {
+                // Nobody makes another number of the connection meanwhile.
+                let _still = gate::still();
+                let was = take_note(fd);
+                // It is one again, which another thread has made and was given this number for.
+                let is_again = was.is_some_and(|was| {
+                    matches!(was, Socket::Inode(_)) && placeholder::socket_behind(fd) == was
+                });
+                match is_again {
+                    true => None,
+                    false => table::remove_if(fd, &before),
                 }
             }
-            table::remove_if(fd, &before)
+            false => {
+                let _leaving = gate::leaving();
+                table::remove_if(fd, &before)
+            }
         };
         if let Some(held) = held {
             held.number_closes(fd);
         }
         standard::number_changed(fd);
     }
+}
+
+/// The number is not being closed any more: what it was.
+fn take_note(fd: c_int) -> Option<Socket> {
+    let mut closing = CLOSING.lock();
+    let at = closing.iter().position(|(it, _)| *it == fd)?;
+    Some(closing.swap_remove(at).1)
 }
 
 /// Whether libc is closing `fd`. Where that matters nobody else begins to: the caller holds the [gate](gate::still).
@@ -132,6 +148,23 @@ mod tests {
             sys!(libc::SYS_close, fds[1]);
             sys!(libc::SYS_close, fds[2]);
         }
+    }
+
+    #[test]
+    fn a_duplicate_that_gets_the_number_meanwhile_keeps_it() {
+        let _alone = alone();
+        let (fd, held) = high_number();
+        let kept = crate::numbers::duplicate(fd).unwrap();
+        let closing = begins(fd, true).unwrap();
+        // SAFETY: this test's own.
+        unsafe {
+            sys!(libc::SYS_close, fd);
+            sys!(libc::SYS_dup3, kept.as_raw_fd(), fd, libc::O_CLOEXEC);
+        }
+        drop(table::put(fd, held));
+        closing.ends();
+        assert!(table::is_ours(fd));
+        crate::numbers::close(fd).unwrap();
     }
 
     #[test]
