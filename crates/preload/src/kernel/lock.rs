@@ -1,7 +1,9 @@
 //! Locks that a panic elsewhere does not spoil, and that a fork does not leave held.
 
 use core::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 /// Locks `mutex`. What it guards is whole after every statement that changes it, so a panic in
 /// another thread leaves nothing half done.
@@ -31,6 +33,15 @@ pub fn quiet() -> Quiet {
     Quiet(HOLDERS.write().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// Gives `cell` its value, unless it has one. A fork waits meanwhile: in its child nobody would ever come to the end of that.
+///
+/// # Errors
+/// The value, if there was one before.
+pub fn set_once<T>(cell: &OnceLock<T>, value: T) -> Result<(), T> {
+    let _holds = HOLDERS.read().unwrap_or_else(PoisonError::into_inner);
+    cell.set(value)
+}
+
 impl<T> Small<T> {
     /// Around a value.
     pub const fn new(value: T) -> Self {
@@ -58,5 +69,35 @@ impl<T> Deref for SmallGuard<'_, T> {
 impl<T> DerefMut for SmallGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.guard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_value_is_not_half_given_at_a_fork() {
+        let cell = OnceLock::new();
+        let fork = quiet();
+        std::thread::scope(|scope| {
+            let (tells, told) = channel();
+            let cell = &cell;
+            let gives = scope.spawn(move || {
+                let _ = tells.send(rustix::thread::gettid());
+                set_once(cell, 1)
+            });
+            let thread = told.recv().unwrap();
+            let state = || std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+            while !state().unwrap_or_default().contains(") S ") {
+                assert!(!gives.is_finished(), "it has not waited");
+            }
+            assert_eq!(cell.get(), None);
+            drop(fork);
+            assert_eq!(gives.join().unwrap(), Ok(()));
+        });
+        assert_eq!(set_once(&cell, 2), Err(2));
+        assert_eq!(cell.get(), Some(&1));
     }
 }

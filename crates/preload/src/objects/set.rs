@@ -15,6 +15,7 @@ use self_cell::self_cell;
 use crate::engine::forks::generation;
 use crate::engine::session;
 use crate::kernel::deadline::now;
+use crate::kernel::lock::set_once;
 use crate::thread::counted::Counts;
 
 mod beacon;
@@ -137,7 +138,7 @@ impl Set {
         // Before it can be seen.
         self.untold.store(true, Ordering::Relaxed);
         // Another thread may have been faster: then its part stands.
-        let _ = self.ours.set(ours);
+        let _ = set_once(&self.ours, ours);
         let ours = self.ours.get().ok_or(Errno::NOMEM)?;
         self.tell_of(ours, number)?;
         Ok(ours)
