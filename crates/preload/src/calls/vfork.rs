@@ -15,8 +15,7 @@ use rustix::io::Errno;
 
 use crate::engine::promises;
 use crate::kernel::raw::{result, sys};
-use crate::numbers;
-use crate::numbers::placeholder::Number;
+use crate::numbers::placeholder::{Number, out_of_the_way};
 use crate::thread::inside;
 
 const NONE: c_int = -1;
@@ -30,19 +29,7 @@ struct End(c_int);
 impl End {
     /// It is moved out of the program's way, if there is room.
     fn hidden(low: Number) -> Self {
-        // SAFETY: makes a duplicate of a number that nobody else knows.
-        let high = result(unsafe {
-            sys!(
-                libc::SYS_fcntl,
-                low.number(),
-                libc::F_DUPFD_CLOEXEC,
-                numbers::hidden_floor()
-            )
-        });
-        let number = match high {
-            Ok(high) => high as c_int,
-            Err(_) => low.keep(),
-        };
+        let number = out_of_the_way(low);
         // SAFETY: a number that nobody else knows.
         Self(private_fds::keep(unsafe { OwnedFd::from_raw_fd(number) }))
     }

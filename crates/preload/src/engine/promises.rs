@@ -14,22 +14,16 @@ use std::time::Duration;
 use libc::sigset_t;
 
 use crate::engine::session;
+use crate::kernel::filter;
 
 /// It is there, or about to be.
 static IS_THERE: AtomicBool = AtomicBool::new(false);
-
-static FILTERED: AtomicBool = AtomicBool::new(false);
 
 /// How often one looks who waits for something else.
 const LOOKS: Duration = Duration::from_millis(10);
 
 /// What it calls is not much.
 const STACK: usize = 256 * 1024;
-
-/// The process is about to filter its system calls.
-pub fn calls_are_filtered() {
-    FILTERED.store(true, Ordering::Relaxed);
-}
 
 /// After a fork, in the child: the thread is its parent's.
 pub fn are_parents() {
@@ -39,7 +33,7 @@ pub fn are_parents() {
 /// After a fork, in the parent.
 pub fn see_to_them() {
     let promised = session::current().is_some_and(|session| session.promised().is_some());
-    let may = promised && !FILTERED.load(Ordering::Relaxed);
+    let may = promised && !filter::is_there();
     if !may || IS_THERE.swap(true, Ordering::AcqRel) {
         return;
     }

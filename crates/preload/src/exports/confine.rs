@@ -14,11 +14,9 @@ use rustix::fs::Mode;
 
 use super::{exports, kernel};
 use crate::engine::wait::Sleep;
-use crate::engine::{promises, report, session, settings};
+use crate::engine::{report, session, settings};
+use crate::kernel::filter;
 use crate::kernel::next::next;
-use crate::kernel::scratch;
-use crate::numbers::placeholder;
-use crate::objects::set::bell;
 
 /// What `outboard explain` says of processes to come.
 const NEW_ROOT: &str = "it has changed its root directory: processes that it starts from now on may find no \
@@ -27,10 +25,7 @@ const NEW_ROOT: &str = "it has changed its root directory: processes that it sta
 /// A filter of system calls.
 pub(super) fn before_filter() {
     before();
-    scratch::calls_are_filtered();
-    bell::calls_are_filtered();
-    promises::calls_are_filtered();
-    placeholder::calls_are_filtered();
+    filter::begins();
     if let Some(session) = session::current() {
         // It may not let the call pass by which memory goes back.
         session.keep_memory();

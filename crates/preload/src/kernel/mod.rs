@@ -4,6 +4,7 @@
 //! - [`nap`][]: those in which a thread sleeps
 //! - [`next`][]: libc's functions behind names of ours
 //! - [`buffers`], [`address`], [`option`], [`deadline`]: what calls are given
+//! - [`filter`][]: whether calls are filtered
 //! - [`scratch`][]: what the kernel makes of an option
 //! - [`epoll`][]: its sets
 //! - [`lock`][]: locks
@@ -12,6 +13,7 @@ pub mod address;
 pub mod buffers;
 pub mod deadline;
 pub mod epoll;
+pub mod filter;
 pub mod lock;
 pub mod nap;
 pub mod next;

@@ -3,21 +3,14 @@
 //! is made for the question is told, and asked.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{SOL_SOCKET, socklen_t, timeval};
 use rustix::io::Errno;
 
+use crate::kernel::filter;
 use crate::kernel::option::{Plain, kernel_value};
 use crate::kernel::raw::{result, sys};
-
-/// System calls are filtered: to make a socket might end the process.
-static FILTERED: AtomicBool = AtomicBool::new(false);
-
-/// The process puts itself under a filter of system calls.
-pub fn calls_are_filtered() {
-    FILTERED.store(true, Ordering::Relaxed);
-}
 
 /// What came of an option that was set on a socket made for it.
 pub enum Tried<T> {
@@ -34,7 +27,8 @@ struct Scratch(c_int);
 
 impl Scratch {
     fn new(family: c_int) -> Option<Self> {
-        if FILTERED.load(Ordering::Relaxed) {
+        // To make a socket might end the process.
+        if filter::is_there() {
             return None;
         }
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;

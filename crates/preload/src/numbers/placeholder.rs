@@ -4,12 +4,13 @@
 //! what it is.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use host::private_fds;
 use rustix::io::Errno;
 
+use crate::kernel::filter;
 use crate::kernel::raw::{result, sys};
 use crate::numbers;
 use crate::numbers::table::{self, Held};
@@ -51,14 +52,6 @@ struct Template(AtomicU64);
 
 /// No socket's inode.
 const UNKNOWN: u64 = 0;
-
-/// System calls are filtered: to ask for an inode might end the process, or be refused.
-static FILTERED: AtomicBool = AtomicBool::new(false);
-
-/// The process puts itself under a filter of system calls.
-pub fn calls_are_filtered() {
-    FILTERED.store(true, Ordering::Relaxed);
-}
 
 impl Template {
     const fn new() -> Self {
@@ -106,7 +99,7 @@ impl Template {
 
     /// Whether the number is what it was. One of which the kernel does not tell is taken for that.
     fn is_still(number: c_int, inode: u64) -> bool {
-        if inode == UNKNOWN || FILTERED.load(Ordering::Relaxed) {
+        if inode == UNKNOWN || filter::is_there() {
             return true;
         }
         match Self::inode(number) {
@@ -117,7 +110,7 @@ impl Template {
 
     /// The inode of a socket, of which no two have the same; [`UNKNOWN`] for anything else.
     fn inode(fd: c_int) -> Result<u64, Errno> {
-        if FILTERED.load(Ordering::Relaxed) {
+        if filter::is_there() {
             return Ok(UNKNOWN);
         }
         // SAFETY: asks of a number.
@@ -145,7 +138,7 @@ pub enum Socket {
 
 /// Which socket this number is now.
 pub fn socket_behind(fd: c_int) -> Socket {
-    if FILTERED.load(Ordering::Relaxed) {
+    if filter::is_there() {
         // SAFETY: asks for a flag.
         let is_open = result(unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFD) }).is_ok();
         return if is_open {
@@ -203,22 +196,21 @@ fn private_socket(family: c_int) -> Result<c_int, Errno> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
     // SAFETY: makes a socket.
     let low = result(unsafe { sys!(libc::SYS_socket, family, kind, 0usize) })? as c_int;
-    // SAFETY: makes a duplicate out of the program's way.
+    Ok(out_of_the_way(Number(low)))
+}
+
+/// The number moved out of the program's way, if there is room there. The kernel closes it at exec.
+pub fn out_of_the_way(low: Number) -> c_int {
+    // SAFETY: makes a duplicate of a number that nobody else knows.
     let high = result(unsafe {
         sys!(
             libc::SYS_fcntl,
-            low,
+            low.number(),
             libc::F_DUPFD_CLOEXEC,
             numbers::hidden_floor()
         )
     });
-    match high {
-        Ok(high) => {
-            drop(Number(low));
-            Ok(high as c_int)
-        }
-        Err(_) => Ok(low),
-    }
+    high.map_or_else(|_| low.keep(), |high| high as c_int)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! What for is told in [`family`](crate::calls::epoll::family), which stands above.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -12,6 +11,7 @@ use host::private_fds::{Private, lift};
 use host::reserve::spare;
 
 use crate::kernel::epoll::{consume, new_set, watch};
+use crate::kernel::filter;
 use crate::kernel::lock::lock;
 use crate::kernel::raw::{result, sys};
 
@@ -29,24 +29,16 @@ static FAMILY: OnceLock<Family> = OnceLock::new();
 /// How this process hears the bell.
 static NEWS: Mutex<Option<Private<OwnedFd>>> = Mutex::new(None);
 
-/// System calls are filtered: to make a descriptor might end the process. So none is made, and what it waits in is
-/// as before.
-static FILTERED: AtomicBool = AtomicBool::new(false);
-
-/// The process puts itself under a filter of system calls.
-pub fn calls_are_filtered() {
-    FILTERED.store(true, Ordering::Relaxed);
-}
-
 /// The family, if this process is of one.
 pub fn family() -> Option<&'static Family> {
     FAMILY.get()
 }
 
-/// The family, which this process begins if it is of none. `None`: it cannot be had.
+/// The family, which this process begins if it is of none. `None`: it cannot be had. Where system calls are filtered no
+/// descriptor is made for it, and what the process waits in is as before.
 pub fn establish() -> Option<&'static Family> {
     if FAMILY.get().is_none()
-        && !FILTERED.load(Ordering::Relaxed)
+        && !filter::is_there()
         && let Some(family) = Family::new()
     {
         let _ = FAMILY.set(family);
@@ -56,7 +48,7 @@ pub fn establish() -> Option<&'static Family> {
 
 /// A descriptor that is readable when the family's bell has been rung. `None`: there is none to be had.
 pub fn news() -> Option<c_int> {
-    let family = FAMILY.get().filter(|_| !FILTERED.load(Ordering::Relaxed))?;
+    let family = FAMILY.get().filter(|_| !filter::is_there())?;
     let mut news = lock(&NEWS);
     if news.is_none() {
         let set = new_set()?;
