@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use queue_pair::control::{Fds, Reply, Request};
+use queue_pair::control::{Fds, Reply};
 use rustix::io::Errno;
 
 use super::{Bereft, CALL, Knock, LISTENS_WITHIN, Link, SessionCore};
 use crate::attachment::{self, ANSWER_WITHIN, Control, RUNS_WITHIN, WHILE_IT_LIVES};
-use crate::clock::monotonic_ns;
 use crate::inheritance::{Inheritance, Kept};
 use crate::lock::{lock, try_lock};
 use crate::reserve;
