@@ -6,10 +6,16 @@ use wire::ip::Ecn;
 use wire::segment::Link;
 use wire::tcp::Repr;
 
-use crate::{ConnId, Extent, Instant};
+use crate::{ConnId, Extent, Instant, ListenerId};
 
 /// Where received payload is kept. The stack keeps only the bookkeeping.
 pub trait PayloadStore {
+    /// A connection has come to a listener: until it is accepted, that is for which its bytes are kept. Said before
+    /// anything is placed.
+    fn expect(&mut self, conn: ConnId, listener: ListenerId) {
+        let _ = (conn, listener);
+    }
+
     /// Places `bytes` at `offset` of the stream that `conn` receives, and says how many of the
     /// leading bytes were taken.
     ///

@@ -11,12 +11,13 @@ pub struct Limits {
     /// Connections, in all states but TIME-WAIT. An eighth is for root alone, and another, where several
     /// users have some, for those that have less than an equal share: new ones of the others are the kernel's.
     pub connections: u32,
-    /// Connections that have not finished their handshake, over all listeners.
+    /// Connections that have not finished their handshake, over all listeners: beyond it, SYNs are answered by cookies.
     pub half_open: u32,
     /// Connections in TIME-WAIT: the oldest is forgotten first.
     pub time_wait: u32,
     /// Connections that their program has closed and their peer has not: beyond it, closing is by
-    /// RST.
+    /// RST. An eighth is for root alone; of the rest a user takes no more once it holds as much as is left, or, while
+    /// nobody else has any, eight times as much.
     pub orphans: u32,
     /// Ranges that one connection holds out of order.
     pub out_of_order_ranges: u16,
@@ -54,7 +55,8 @@ pub struct Limits {
     pub receive_memory: u64,
     /// Entries of a session's rings, a power of two.
     pub ring_entries: u32,
-    /// Bytes received for connections that no process has been handed yet, over all listeners.
+    /// Bytes received for connections that no process has been handed yet, over all listeners. Users share it as they
+    /// share [orphans](Self::orphans).
     pub unaccepted_bytes: u32,
     /// Frames that wait for their next hop to be resolved.
     pub held_frames: u32,

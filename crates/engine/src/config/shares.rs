@@ -63,6 +63,34 @@ pub fn has_room_while_scarce(limit: usize, uid: u32, holders: impl Iterator<Item
     held.leaves_one(limit, uid) && (uid == ROOT || !is_scarce || held.own < limit / 2)
 }
 
+/// To how much more a user holds than is left it may take while nobody else has any.
+const ALONE: usize = 8;
+
+/// How much all hold of something that cannot be taken away from who holds it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Taken {
+    /// Root.
+    pub roots: usize,
+    /// All others.
+    pub others: usize,
+}
+
+impl Taken {
+    /// How many more of `limit` a user may take, who holds `own` of what is taken. One but root takes no more once it
+    /// holds as much as is left, so that who comes next finds half of that, or, while it is `alone`, eight times as
+    /// much: a share binds while others want theirs.
+    pub fn to_take(self, limit: usize, uid: u32, own: usize, alone: bool) -> usize {
+        if uid == ROOT {
+            return limit.saturating_sub(self.roots + self.others);
+        }
+        let roots = (limit / ROOTS_SHARE).max(self.roots);
+        let left = limit.saturating_sub(roots + self.others);
+        let times = if alone { ALONE } else { 1 };
+        // Each that it takes brings the two nearer, from both sides.
+        (times * left).saturating_sub(own).div_ceil(times + 1)
+    }
+}
+
 /// One in so many left, and every user is held to its share.
 pub const SCARCE: usize = 4;
 
@@ -96,6 +124,46 @@ mod tests {
         assert_eq!([1000, 1001, ROOT].map(of), [24, 4, 4]);
         assert!(!has_room_while_scarce(32, 1002, taken.into_iter()));
         assert!(has_room_while_scarce(1, ROOT, [].into_iter()));
+    }
+
+    /// Takes what there is for a user; how much that is.
+    fn take(held: &mut Vec<(u32, usize)>, uid: u32) -> usize {
+        held.push((uid, 0));
+        loop {
+            let of = |roots| {
+                held.iter()
+                    .filter(move |(user, _)| (*user == ROOT) == roots)
+            };
+            let sum = |roots| of(roots).map(|(_, held)| held).sum();
+            let taken = Taken {
+                roots: sum(true),
+                others: sum(false),
+            };
+            let alone = held.iter().all(|(user, _)| [uid, ROOT].contains(user));
+            let own = held.last().expect("just pushed").1;
+            if taken.to_take(64, uid, own, alone) == 0 {
+                return own;
+            }
+            held.last_mut().expect("just pushed").1 += 1;
+        }
+    }
+
+    #[test]
+    fn who_is_alone_takes_nearly_all_and_who_comes_next_half_of_what_is_left() {
+        let mut held = Vec::new();
+        // Of 64, 8 are root's.
+        assert_eq!(take(&mut held, 1000), 50);
+        assert_eq!(take(&mut held, 1001), 3);
+        assert_eq!(take(&mut held, 1002), 2);
+        assert_eq!(take(&mut held, 1003), 1);
+        assert_eq!(take(&mut held, 1004), 0);
+        assert_eq!(take(&mut held, ROOT), 8);
+        let mut held = vec![(ROOT, 20)];
+        assert_eq!(
+            take(&mut held, 1000),
+            40,
+            "what root has is of its own first"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::fast::family::Family;
 pub use crate::fast::ids::{PoolId, SessionId};
 use crate::fast::memory::Stream;
 use crate::fast::openings::Openings;
+use crate::fast::orphans::LeftBy;
 use crate::network::PathId;
 
 /// What is still to be told to a connection's owner, and what has been.
@@ -210,6 +211,8 @@ impl Conn {
 #[derive(Debug, Default)]
 pub struct Connections {
     slots: Chunks<Conn>,
+    /// On whose account each is one that its program has left to the TCP.
+    left_by: Chunks<LeftBy>,
     /// Those that processes are opening.
     opening: Openings,
     live: usize,
@@ -250,6 +253,7 @@ impl Connections {
         let conn = &mut self.slots[id.index];
         let new = !conn.live || conn.id != id;
         if new {
+            self.left_by.reach(id.index, |_| LeftBy::default());
             debug_assert!(!conn.live, "the stack releases a slot before it reuses it");
             // The list of chunks keeps its memory from one tenant of the slot to the next.
             let mut stream = core::mem::take(&mut conn.stream);
@@ -262,6 +266,12 @@ impl Connections {
             self.live += 1;
         }
         (conn, new)
+    }
+
+    /// On whose account the connection is one that its program has left to the TCP.
+    pub fn left_by(&mut self, id: ConnId) -> Option<&mut LeftBy> {
+        self.get(id)?;
+        self.left_by.get_mut(id.index)
     }
 
     /// A process opens a connection, which has just been entered, and gave it a token.

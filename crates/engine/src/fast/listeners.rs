@@ -508,10 +508,14 @@ impl Listeners {
     }
 
     /// The number of the listener that the stack calls `id`.
-    pub fn number_of(&mut self, id: ListenerId) -> Option<u32> {
+    pub fn number_of(&self, id: ListenerId) -> Option<u32> {
+        self.of_stack(id).map(|listener| listener.number)
+    }
+
+    /// The listener that the stack calls `id`.
+    pub fn of_stack(&self, id: ListenerId) -> Option<&Listener> {
         let number = *self.by_stack.get(id.index as usize)?;
-        let listener = self.get_mut(number)?;
-        (listener.id == id).then_some(number)
+        self.get(number).filter(|listener| listener.id == id)
     }
 
     /// The listener on exactly this address.

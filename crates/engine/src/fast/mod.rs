@@ -13,8 +13,11 @@
 //! | [`handoff`] | several workers: whose a flow is, who accepts where, and the queues between them |
 //! | [`session`] | the attached processes and their shared memory |
 //! | [`listeners`] | which processes accept where, and how many connections each wants |
+//! | [`accounts`] | who has how much of what users share and cannot be taken away |
+//! | [`orphans`] | connections that programs have closed and the TCP sees to, by user |
 //! | [`users`] | how many connections each user has, and may have |
 
+pub mod accounts;
 pub mod common;
 pub mod connections;
 pub mod family;
@@ -23,6 +26,7 @@ pub mod ids;
 pub mod listeners;
 pub mod memory;
 pub mod openings;
+pub mod orphans;
 pub mod session;
 pub mod users;
 pub mod worker;

@@ -63,6 +63,8 @@ reasons! {
     PortsScarce = "ports_scarce",
     /// Times that a user's new connections were left to the kernel, because it had as many as its share.
     ConnectionsOfUser = "connections_of_user",
+    /// A connection that was closed by RST, because its user had left as many as its share to end by themselves.
+    OrphansOfUser = "orphans_of_user",
     /// A control connection beyond the limit.
     ControlFull = "control_full",
     /// A control connection for which the engine had no descriptor.
@@ -85,6 +87,9 @@ reasons! {
     /// Data for which there was receive memory, of which too much is in use already, of its user or in
     /// all: the peer sends it again.
     MemoryFull = "memory_full",
+    /// Data for a connection that no process has accepted, while there was too much of such, of its user or in all:
+    /// the peer sends it again.
+    UnacceptedFull = "unaccepted_full",
     /// A fork while there were too many children that had not attached, of its user or in all.
     ForksFull = "forks_full",
     /// A listener that would have been one too many, of its user or in all.
@@ -111,12 +116,14 @@ impl Drop {
             Self::HeldFull => Some("raise limits.held_frames"),
             Self::PortsFull | Self::PortsScarce => Some("raise limits.leased_ports"),
             Self::ConnectionsOfUser => Some("raise limits.connections"),
+            Self::OrphansOfUser => Some("raise limits.orphans"),
             Self::ControlFull => Some("raise limits.control_connections"),
             Self::NoDescriptor => Some("raise LimitNOFILE= of the engine's unit, or ulimit -n"),
             Self::ReportsFull => Some("raise limits.reports"),
             Self::SessionsOfUser => Some("raise limits.sessions_per_user"),
             Self::SessionsFull => Some("raise limits.sessions"),
             Self::MemoryFull => Some("raise limits.receive_memory"),
+            Self::UnacceptedFull => Some("raise limits.unaccepted_bytes"),
             Self::ForksFull => Some("raise limits.forks"),
             Self::TicketsFull => Some("raise limits.tickets"),
             Self::FilesFull => Some("raise limits.files, and LimitNOFILE= of the engine's unit"),

@@ -10,6 +10,7 @@ mod bells;
 mod buffers;
 mod credit;
 mod departures;
+mod fair_shares;
 mod fast_open;
 mod files;
 mod flooded;

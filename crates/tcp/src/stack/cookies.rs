@@ -125,6 +125,7 @@ impl Stack {
                 self.forget_half_open(index);
             }
             let conn = self.admit(now, hash, id, &handshake, &options);
+            store.expect(conn, id);
             self.pass_to_connection(now, conn.index, segment, store)
         }))
     }

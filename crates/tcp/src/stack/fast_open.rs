@@ -83,6 +83,7 @@ impl Stack {
             listener.complete(id, now);
         }
         self.note_acceptable(listener);
+        store.expect(id, listener);
         self.take_syn_data(now, id, segment, store);
         self.settle(id);
     }

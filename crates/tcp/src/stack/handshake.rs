@@ -239,6 +239,7 @@ impl Stack {
         // The flow stays in the table: the connection takes its place.
         self.remove_half_open(index);
         let conn = self.admit(now, hash, id, &handshake, &options);
+        store.expect(conn, id);
         if let Some(c) = self.connections.get_mut(conn.index, conn.generation) {
             c.keep_offer(offered);
         }

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU8;
 
 use queue_pair::{Area, EngineSide};
-use tcp::{ConnId, Extent, Instant, PayloadStore};
+use tcp::{ConnId, Extent, Instant, ListenerId, PayloadStore};
 
 use super::budget::Budget;
 use super::files::{Files, Held};
@@ -11,6 +11,7 @@ use super::pool::Pool;
 use super::reclaim::{Reclaim, Upkeep};
 use crate::exchange::SessionKey;
 use crate::fast::connections::{Conn, Connections, PoolId, SessionId};
+use crate::fast::listeners::Listeners;
 
 /// Bits of an address that say where in a send area; those above say whose.
 const OFFSET_BITS: u32 = 40;
@@ -43,11 +44,11 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// With a pool of `bytes` for what no process has been handed.
+    /// With a pool of `bytes` for what no process has been handed, of which each user has a share.
     pub fn new(bytes: usize) -> Self {
         let bytes = bytes.next_multiple_of(super::CHUNK as usize);
         Self {
-            pools: vec![Some(Pool::new(Area::private("unaccepted", bytes)))],
+            pools: vec![Some(Pool::shared(Area::private("unaccepted", bytes)))],
             send: Vec::new(),
             files: Vec::new(),
             upkeep: Vec::new(),
@@ -68,6 +69,18 @@ impl Memory {
     /// How often there was receive memory that might not be touched any more.
     pub fn refused(&self) -> u64 {
         self.budget.refused()
+    }
+
+    /// How often there was no memory for what no process has been handed, of its user's share or at all.
+    pub fn refused_unaccepted(&self) -> u64 {
+        let own = self.pools.first().and_then(Option::as_ref);
+        own.map_or(0, Pool::refused)
+    }
+
+    /// The engine's own pool, on a user's account.
+    pub fn pool_for(&mut self, uid: u32) -> PoolId {
+        let own = self.pools.first_mut().and_then(Option::as_mut);
+        own.map_or(PoolId::ENGINE, |own| PoolId::shared(own.account_of(uid)))
     }
 
     /// Whether little is left that may be touched.
@@ -112,13 +125,14 @@ impl Memory {
     /// A pool, if its session is still there.
     #[inline]
     pub fn pool(&mut self, id: PoolId) -> Option<&mut Pool> {
-        self.pools.get_mut(id.index())?.as_mut()
+        Some(named(id, self.pools.get_mut(id.index())?.as_mut()?))
     }
 
     /// Two different pools.
     pub fn two_pools(&mut self, a: PoolId, b: PoolId) -> Option<(&mut Pool, &mut Pool)> {
-        let [a, b] = self.pools.get_disjoint_mut([a.index(), b.index()]).ok()?;
-        Some((a.as_mut()?, b.as_mut()?))
+        let pools = self.pools.get_disjoint_mut([a.index(), b.index()]);
+        let [of_a, of_b] = pools.ok()?;
+        Some((named(a, of_a.as_mut()?), named(b, of_b.as_mut()?)))
     }
 
     /// Bytes that sessions hold to receive into, and to send from as far as that is known.
@@ -170,7 +184,7 @@ impl Memory {
     /// Chunks that are free, over all pools.
     pub fn available(&self) -> u64 {
         let pools = self.pools.iter().flatten();
-        pools.map(|pool| u64::from(pool.available())).sum()
+        pools.map(|pool| u64::from(pool.unused())).sum()
     }
 
     /// The extent that stands for `len` bytes at `offset` of a session's send area.
@@ -277,6 +291,15 @@ impl Memory {
     }
 }
 
+/// A pool under this name: what is done with it is on that account.
+#[inline]
+fn named(id: PoolId, pool: &mut Pool) -> &mut Pool {
+    if let Some(account) = id.account() {
+        pool.turn_to(account);
+    }
+    pool
+}
+
 /// Where received payload is placed: the pool of the connection's owner, or the engine's.
 #[derive(Debug)]
 pub struct Store<'a> {
@@ -284,11 +307,23 @@ pub struct Store<'a> {
     pub connections: &'a mut Connections,
     /// All memory.
     pub memory: &'a mut Memory,
+    /// Those to which connections come.
+    pub listeners: &'a Listeners,
     /// Connections for whose data there was no memory.
     pub starved: &'a mut Vec<ConnId>,
 }
 
 impl PayloadStore for Store<'_> {
+    fn expect(&mut self, conn: ConnId, listener: ListenerId) {
+        let (conn, new) = self.connections.enter(conn);
+        debug_assert!(new, "nothing was placed before");
+        if new {
+            let uid = self.listeners.of_stack(listener).map(|it| it.uid);
+            conn.pool = uid.map_or(PoolId::ENGINE, |uid| self.memory.pool_for(uid));
+            self.memory.expect_stream(conn.pool);
+        }
+    }
+
     #[inline]
     fn place(&mut self, conn: ConnId, offset: u64, bytes: &[u8]) -> usize {
         let (conn, new) = self.connections.enter(conn);

@@ -4,12 +4,24 @@
 use queue_pair::Area;
 
 use super::budget::{Allowance, CHUNK};
+use crate::fast::accounts::{AccountId, Accounts};
 
 /// Free chunks that a pool keeps the memory of, so that little that comes and goes asks for none: 256 KiB, unless
 /// less than that is free of charge.
 const KEPT: u32 = 64;
 /// Chunks that are given back at a time.
 const AT_ONCE: u32 = 2048;
+
+/// Whose the chunks are of a pool that several users share: who listens and never accepts would have all of them.
+#[derive(Debug)]
+struct Shared {
+    /// Chunks that are taken, and streams that wait for their first.
+    accounts: Accounts,
+    /// On which what is done now is.
+    current: AccountId,
+    /// How often a chunk was wanted and there was none.
+    refused: u64,
+}
 
 /// Chunks of one area. What is given back last is taken first, while it is still in the cache.
 #[derive(Debug)]
@@ -28,6 +40,8 @@ pub struct Pool {
     chunks: u32,
     /// How many of the untouched ones may be taken, if that is limited.
     allowance: Option<Allowance>,
+    /// Whose chunks they are, where several users share them.
+    shared: Option<Shared>,
     /// Streams that may still ask for their first chunk, which each is kept one for.
     reserved: u32,
 }
@@ -45,6 +59,7 @@ impl Pool {
             untouched: 0,
             chunks,
             allowance: None,
+            shared: None,
             reserved: 0,
         }
     }
@@ -59,13 +74,50 @@ impl Pool {
         }
     }
 
+    /// All of `area`, of which several users have a share each.
+    pub fn shared(area: Area) -> Self {
+        let mut pool = Self::new(area);
+        pool.shared = Some(Shared {
+            accounts: Accounts::of_total(pool.chunks),
+            current: 0,
+            refused: 0,
+        });
+        pool
+    }
+
+    /// The account of one of its users.
+    pub fn account_of(&mut self, uid: u32) -> AccountId {
+        let shared = self.shared.as_mut();
+        shared.map_or(0, |shared| shared.accounts.open(uid))
+    }
+
+    /// What is done next is on this account of its users'.
+    #[inline]
+    pub fn turn_to(&mut self, account: AccountId) {
+        if let Some(shared) = &mut self.shared {
+            shared.current = account;
+        }
+    }
+
+    /// How often one of its users wanted a chunk and there was none for it.
+    pub fn refused(&self) -> u64 {
+        self.shared.as_ref().map_or(0, |shared| shared.refused)
+    }
+
     /// The memory itself.
     pub fn area(&self) -> &Area {
         &self.area
     }
 
-    /// How many chunks nobody holds.
+    /// How many chunks nobody holds that may be taken.
     pub fn available(&self) -> u32 {
+        let shared = self.shared.as_ref();
+        let share = shared.map(|shared| shared.accounts.left(shared.current));
+        self.unused().min(share.unwrap_or(u32::MAX))
+    }
+
+    /// How many chunks nobody holds, whosever they may become.
+    pub fn unused(&self) -> u32 {
         let allowed = self.allowance.as_ref().map_or(u32::MAX, Allowance::left);
         self.free.len() as u32 + self.without_memory().min(allowed)
     }
@@ -89,7 +141,7 @@ impl Pool {
     /// there is, but no single one more than a quarter of what is left, and when that is less than
     /// half of all, an eighth.
     pub fn window_limit(&self) -> u32 {
-        let left = self.available().saturating_sub(self.reserved);
+        let left = self.available().saturating_sub(self.reserved());
         if left >= self.chunks / 2 {
             return left.saturating_mul(CHUNK / 4);
         }
@@ -99,18 +151,40 @@ impl Pool {
     /// One stream more, or less, that holds no chunk: windows promise more than there is memory,
     /// but each stream can always get one chunk while there are no more streams than chunks.
     pub fn reserve(&mut self, stream_waits: bool) {
-        if stream_waits {
-            self.reserved += 1;
-        } else {
-            self.reserved = self.reserved.saturating_sub(1);
+        let reserved = self.reserved();
+        let reserved = match stream_waits {
+            true => reserved + 1,
+            false => reserved.saturating_sub(1),
+        };
+        match &mut self.shared {
+            Some(shared) => shared.accounts.set_waiting(shared.current, reserved),
+            None => self.reserved = reserved,
         }
+    }
+
+    /// For how many streams a chunk each is kept.
+    fn reserved(&self) -> u32 {
+        let shared = self.shared.as_ref();
+        shared.map_or(self.reserved, |shared| {
+            shared.accounts.waiting(shared.current)
+        })
     }
 
     /// A chunk for a stream; `first` if it holds none.
     pub fn take(&mut self, first: bool) -> Option<u32> {
-        if !first && self.available() <= self.reserved {
-            return None;
+        let kept = if first { 0 } else { self.reserved() };
+        let is_there = self.available() > kept || first && self.shared.is_none();
+        let chunk = if is_there { self.take_one() } else { None };
+        if let Some(shared) = &mut self.shared {
+            match chunk {
+                Some(_) => shared.accounts.take(shared.current),
+                None => shared.refused += 1,
+            }
         }
+        chunk
+    }
+
+    fn take_one(&mut self) -> Option<u32> {
         if let Some(chunk) = self.free.pop() {
             self.least_free = self.least_free.min(self.free.len() as u32);
             return Some(chunk);
@@ -129,6 +203,9 @@ impl Pool {
     /// Gives `chunk` back.
     pub fn give_back(&mut self, chunk: u32) {
         debug_assert!(chunk < self.untouched, "never taken");
+        if let Some(shared) = &mut self.shared {
+            shared.accounts.give(shared.current);
+        }
         self.free.push(chunk);
     }
 

@@ -16,7 +16,7 @@ use super::Worker;
 use super::handover::reads_along;
 use super::room::Until;
 use crate::exchange::WorkerId;
-use crate::fast::connections::Conn;
+use crate::fast::connections::{Conn, PoolId};
 use crate::fast::handoff::{Begun, Handed, Handoff, NoRoom, Waiting};
 use crate::network::Network;
 use crate::stats::Drop;
@@ -286,7 +286,9 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.forget_flow(connection.local, connection.remote);
             return;
         };
-        let whole = self.place_received(id, &waiting.received);
+        let uid = self.listeners.on(waiting.listener).map(|it| it.uid);
+        let pool = uid.map_or(PoolId::ENGINE, |uid| self.memory.pool_for(uid));
+        let whole = self.place_received(id, pool, &waiting.received);
         if let Some(conn) = self.connections.get_mut(id) {
             // This turn may have begun before that of the worker that it comes from.
             conn.set_waits(Some(waiting.since.min(self.now)));
@@ -307,9 +309,10 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// Whether all that a connection has received found memory here.
-    fn place_received(&mut self, id: ConnId, bytes: &[u8]) -> bool {
+    fn place_received(&mut self, id: ConnId, pool: PoolId, bytes: &[u8]) -> bool {
         let (conn, new) = self.connections.enter(id);
         if new {
+            conn.pool = pool;
             self.memory.expect_stream(conn.pool);
         }
         let Some(pool) = self.memory.pool(conn.pool) else {

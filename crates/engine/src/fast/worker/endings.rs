@@ -10,6 +10,7 @@ use crate::fast::connections::SessionId;
 use crate::fast::family::Who;
 use crate::fast::session::EndReason;
 use crate::network::{Network, Steered};
+use crate::stats::Drop;
 
 /// Connections that are ended in one go.
 const AT_ONCE: usize = 128;
@@ -113,6 +114,21 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.take_position(conn_id);
             self.close_own(conn_id, Request::Close);
         }
+    }
+
+    /// How a connection ends that its last program leaves to the TCP by this request: by RST where its user has left
+    /// as many as its share, which others' connections would not find otherwise.
+    pub(super) fn leave(&mut self, id: SessionId, conn_id: ConnId, request: Request) -> Request {
+        let user = self.sessions.get(id).map(|session| session.process.uid);
+        let left_by = self.connections.left_by(conn_id);
+        let (Request::Close, Some(uid), Some(of)) = (request, user, left_by) else {
+            return request;
+        };
+        if self.orphans.begin(of, uid) {
+            return request;
+        }
+        self.counters.drop(Drop::OrphansOfUser);
+        Request::Abort
     }
 
     /// New clients of listeners from which nobody else accepts are the kernel's meanwhile.

@@ -187,6 +187,9 @@ impl<D: Device, N: Network> Worker<D, N> {
         if let Some(path) = conn.path.take() {
             self.paths.release(path);
         }
+        if let Some(of) = self.connections.left_by(id) {
+            self.orphans.end(of);
+        }
         self.connections.leave(id);
     }
 

@@ -604,7 +604,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }
             }
         }
-        if self.memory.move_stream(conn, PoolId::ENGINE) {
+        let listener = self.listeners.get(number);
+        let pool = listener.map_or(PoolId::ENGINE, |it| self.memory.pool_for(it.uid));
+        if self.memory.move_stream(conn, pool) {
             conn.flags = crate::fast::connections::Flags {
                 connected: conn.flags.connected,
                 peer_closed: conn.flags.peer_closed,

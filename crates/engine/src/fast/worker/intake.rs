@@ -80,6 +80,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             store: Store {
                 connections: &mut self.connections,
                 memory: &mut self.memory,
+                listeners: &self.listeners,
                 starved: &mut self.starved,
             },
             counters: &mut self.counters,

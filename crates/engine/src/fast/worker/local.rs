@@ -60,6 +60,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             stack,
             connections,
             memory,
+            listeners,
             counters,
             captures,
             starved,
@@ -72,6 +73,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         let mut store = Store {
             connections,
             memory,
+            listeners,
             starved,
         };
         let count = local.receive(|frame| {

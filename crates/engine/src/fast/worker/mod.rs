@@ -78,6 +78,7 @@ use crate::fast::connections::{Connections, SessionId};
 use crate::fast::handoff::Handoff;
 use crate::fast::listeners::Listeners;
 use crate::fast::memory::Memory;
+use crate::fast::orphans::Orphans;
 use crate::fast::session::{EndReason, Sessions};
 use crate::netfilter::Policy;
 use crate::network::{HeldFrames, Network, NicId, Paths};
@@ -166,10 +167,14 @@ pub struct Worker<D, N> {
     findings: Findings,
     /// What of files is being brought into memory.
     fetches: Fetches,
+    /// Connections that programs have closed and the TCP sees to, by user.
+    orphans: Orphans,
     /// Connections for whose data there was no memory in this turn.
     starved: Vec<tcp::ConnId>,
     /// How often there was memory that may not be touched, as far as that is counted.
     memory_refused: u64,
+    /// The same of what no process has been handed.
+    unaccepted_refused: u64,
     /// Whose memory is seen to next.
     reclaim_hand: u16,
     /// The time and the secrets of the engine.
@@ -252,6 +257,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let serving = config.profile;
         let sharing = Sharing::of(config.limits.connections);
+        let orphans = Orphans::with_limit(config.limits.orphans);
         let sessions = Sessions::with_room(config.limits.sessions as usize);
         let nics = Nics::of(devices);
         Self {
@@ -287,8 +293,10 @@ impl<D: Device, N: Network> Worker<D, N> {
             portion: Portion::default(),
             findings: Findings::default(),
             fetches: Fetches::default(),
+            orphans,
             starved: Vec::new(),
             memory_refused: 0,
+            unaccepted_refused: 0,
             reclaim_hand: 0,
             common,
             handoff: None,

@@ -18,6 +18,10 @@ impl<D: Device, N: Network> Worker<D, N> {
         for _ in core::mem::replace(&mut self.memory_refused, refused)..refused {
             self.counters.drop(Drop::MemoryFull);
         }
+        let refused = self.memory.refused_unaccepted();
+        for _ in core::mem::replace(&mut self.unaccepted_refused, refused)..refused {
+            self.counters.drop(Drop::UnacceptedFull);
+        }
     }
 
     /// Makes room for connections that found none: lets go of what they hold out of order

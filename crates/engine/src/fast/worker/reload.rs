@@ -19,6 +19,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
         let tcp = &self.config.tcp;
         let orphans = self.config.limits.orphans;
+        self.orphans.set_limit(orphans);
         self.stack
             .retune(orphans, tcp.pacing_burst, tcp.syn_cookies);
         self.choose_anew();

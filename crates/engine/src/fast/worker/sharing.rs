@@ -403,18 +403,23 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.memory.abandon_stream(conn);
             conn.flags.closed = true;
             self.let_go_of_pool(pool);
-            let request = if reset {
+            let mut request = if reset {
                 Request::Abort
             } else {
                 Request::Close
             };
+            if let Who::Session(id) = who {
+                request = self.leave(id, conn_id, request);
+            }
             self.finish(conn_id, request);
         } else if let Who::Session(id) = who
             && pool == PoolId::of(id)
         {
             // What nobody has read does not stay in the memory of one who is gone, if it can be
             // kept elsewhere.
-            if self.memory.move_stream(conn, PoolId::ENGINE) {
+            let uid = self.sessions.get(id).map(|session| session.process.uid);
+            let to = uid.map_or(PoolId::ENGINE, |uid| self.memory.pool_for(uid));
+            if self.memory.move_stream(conn, to) {
                 self.let_go_of_pool(pool);
             }
         }

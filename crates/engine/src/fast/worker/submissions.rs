@@ -462,7 +462,11 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// Ends a connection for its owner, who is done with it.
-    pub(super) fn close_own(&mut self, conn_id: ConnId, request: Request) {
+    pub(super) fn close_own(&mut self, conn_id: ConnId, mut request: Request) {
+        let conn = self.connections.get(conn_id);
+        if let Some(owner) = conn.and_then(|conn| conn.owner) {
+            request = self.leave(owner, conn_id, request);
+        }
         if let Some(conn) = self.connections.get_mut(conn_id) {
             conn.flags.closed = true;
             if let Some(session) = conn.owner.and_then(|owner| self.sessions.get_mut(owner)) {
