@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 
 use crate::world::{Host, World};
+use engine::network::Steered;
 use queue_pair::control::{Fds, Reply, Request};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -30,6 +31,34 @@ fn show(world: &mut World, host: &mut Host, kernel: &TcpListener) -> Reply {
     world
         .request(host, &request, [shown].into_iter().collect())
         .0
+}
+
+/// Nobody needs an answer where no socket listens any more.
+#[test]
+fn a_question_that_was_dropped_with_the_last_proof_is_asked_anew() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let kernel = sharing(0);
+    let port = kernel.local_addr().expect("bound").port();
+    let cookie = netdev::syscalls::socket_cookie(&kernel).expect("a cookie");
+    let how = |world: &World| world.worker.network().steered[0].2;
+    let listen = |world: &World, cookies: &[u64]| {
+        let told = cookies.iter().map(|cookie| (*cookie, 0)).collect();
+        *world.kernel.listening.lock().expect("no panic") = Some(told);
+    };
+    world.kernel.set_connections(port, 1);
+    show(&mut world, &mut host, &kernel);
+    assert_eq!(how(&world), Steered::Mixed);
+    listen(&world, &[1]);
+    world.attend();
+    assert_eq!(how(&world), Steered::Closing);
+    // As by another listen(2) after shutdown(2).
+    listen(&world, &[cookie]);
+    show(&mut world, &mut host, &kernel);
+    assert_eq!(how(&world), Steered::Mixed);
+    world.kernel.set_connections(port, 0);
+    world.attend();
+    assert_eq!(how(&world), Steered::Engine);
 }
 
 /// A program that stops listening and keeps its socket has no listener that counts, and the steering knows the
