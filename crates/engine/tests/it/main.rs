@@ -16,6 +16,7 @@ mod files;
 mod flooded;
 mod forking;
 mod forks;
+mod gone;
 mod governed;
 mod halves;
 mod hostile;

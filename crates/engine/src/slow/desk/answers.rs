@@ -319,11 +319,7 @@ impl Desk {
             client.session = Some(session);
         }
         let pidfd = self.process_descriptor(slot, process.pid);
-        if let Some(pidfd) = pidfd
-            && let Err(error) = self.control.watch_process(slot, pidfd)
-        {
-            tracing::warn!(%error, "a session's process cannot be polled");
-        }
+        self.watch(slot, pidfd);
         let speaks = self.control.client(slot).map_or(0, |client| client.version);
         let (interface, others) = self.facts.told_of(speaks);
         let reply = Reply::Attached {

@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use super::{Desk, doorbells};
 use crate::config::shares::{self, SCARCE};
 use crate::exchange::{Ask, ClientKey, Inherited, WorkerId};
-use crate::fast::session::{Process, Session};
+use crate::fast::session::{EndReason, Process, Session};
 use crate::slow::control::Pending;
-use crate::slow::kernel::processes::descriptor_of;
+use crate::slow::kernel::processes::{Unwatched, descriptor_of};
 use crate::stats::Drop;
 
 /// Why a process cannot attach.
@@ -144,11 +144,26 @@ impl Desk {
 
     /// A descriptor of the process at the other end: from the socket itself, or, on kernels that
     /// cannot say, by its number.
-    pub(super) fn process_descriptor(&mut self, slot: u32, pid: u32) -> Option<OwnedFd> {
-        let came = self.control.client(slot)?.came;
-        let fd = self.control.client_fd(slot)?;
-        let opened = netdev::syscalls::peer_pidfd(fd).ok();
-        opened.or_else(|| descriptor_of(pid, came))
+    pub(super) fn process_descriptor(&mut self, slot: u32, pid: u32) -> Result<OwnedFd, Unwatched> {
+        let came = self.control.client(slot).map(|client| client.came);
+        let fd = self.control.client_fd(slot);
+        let (Some(came), Some(fd)) = (came, fd) else {
+            return Err(Unwatched::Gone);
+        };
+        netdev::syscalls::peer_pidfd(fd).or_else(|_| descriptor_of(pid, came))
+    }
+
+    /// The session of a connection ends with this process, however many have the connection: with one that has ended
+    /// already, at once.
+    pub(super) fn watch(&mut self, slot: u32, process: Result<OwnedFd, Unwatched>) {
+        let watched = process.and_then(|process| Ok(self.control.watch_process(slot, process)?));
+        match watched {
+            Ok(()) => {}
+            Err(Unwatched::Gone) => self.end_client(slot, EndReason::Gone),
+            Err(Unwatched::Unknown(error)) => {
+                tracing::warn!(%error, "a session's process cannot be polled");
+            }
+        }
     }
 }
 
@@ -156,9 +171,38 @@ impl Desk {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::exchange;
+    use crate::exchange::{self, Order, SessionKey};
+    use crate::fast::connections::SessionId;
     use crate::slow::control::Control;
     use crate::slow::desk::Facts;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    /// A child of it may have its connection, which nobody would ever close.
+    #[test]
+    fn a_session_whose_process_has_ended_already_ends() {
+        let config = Config::default();
+        let control = Control::without_socket(&config.limits).expect("descriptors");
+        let (to_fast, mut to_slow) = exchange::pair(&config.limits).expect("descriptors");
+        let mut desk = Desk::new(Facts::new(&config, [1], 0), control, to_fast).expect("polled");
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (_ours, theirs) = pair.expect("descriptors");
+        let slot = desk.control.add_client(theirs).expect("room");
+        let session = SessionKey {
+            id: SessionId(7),
+            number: 9,
+        };
+        desk.control.client(slot).expect("just added").session = Some(session);
+        for reason in [Unwatched::Unknown(Errno::MFILE), Unwatched::Gone] {
+            assert!(to_slow.order().is_none());
+            assert!(desk.control.client(slot).is_some());
+            desk.watch(slot, Err(reason));
+        }
+        assert!(desk.control.client(slot).is_none());
+        let told = to_slow.order();
+        let ends = matches!(told, Some(Order::End(ended, EndReason::Gone)) if ended == session);
+        assert!(ends, "{told:?}");
+    }
 
     #[test]
     fn the_last_sessions_are_roots() {

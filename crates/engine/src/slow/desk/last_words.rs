@@ -130,7 +130,7 @@ impl Desk {
             }
         }
         // One that has ended meanwhile needs no memory.
-        if let Some(pidfd) = self.process_descriptor(slot, pid) {
+        if let Ok(pidfd) = self.process_descriptor(slot, pid) {
             self.last_words.remember(pid, pidfd, lines);
         }
     }

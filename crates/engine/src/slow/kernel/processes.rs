@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -13,17 +14,37 @@ pub fn since_boot() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// A descriptor of the process that had this number at a time [since the machine was started](since_boot); `None` if
-/// that is gone, and another one may have it.
-pub fn descriptor_of(pid: u32, then: Duration) -> Option<OwnedFd> {
-    let opened = pidfd_open(
-        Pid::from_raw(i32::try_from(pid).ok()?)?,
-        PidfdFlags::empty(),
-    );
-    let opened = opened.ok()?;
+/// Why there is no descriptor of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unwatched {
+    /// It has ended, and another one may have its number.
+    Gone,
+    /// It may be there.
+    Unknown(Errno),
+}
+
+impl From<Errno> for Unwatched {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::SRCH => Self::Gone,
+            errno => Self::Unknown(errno),
+        }
+    }
+}
+
+/// A descriptor of the process that had this number at a time [since the machine was started](since_boot).
+///
+/// # Errors
+/// There is none, for the reason given. A process of another PID namespace has no number.
+pub fn descriptor_of(pid: u32, then: Duration) -> Result<OwnedFd, Unwatched> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or(Unwatched::Unknown(Errno::INVAL))?;
+    let opened = pidfd_open(pid, PidfdFlags::empty())?;
     // Afterwards: what is opened keeps its number for as long as it lives.
-    let is_another = began(pid).is_some_and(|began| began > then);
-    (!is_another).then_some(opened)
+    match began(pid.as_raw_pid().unsigned_abs()) {
+        Some(began) if began > then => Err(Unwatched::Gone),
+        _ => Ok(opened),
+    }
 }
 
 /// When the process with this number began, as proc_pid_stat(5) has it, in ticks; `None` if that is not told.
@@ -46,10 +67,13 @@ mod tests {
     #[test]
     fn a_process_that_began_later_is_not_the_one_that_had_the_number() {
         let own = std::process::id();
-        assert!(descriptor_of(own, since_boot()).is_some());
+        assert!(descriptor_of(own, since_boot()).is_ok());
+        let refused = |pid, then| descriptor_of(pid, then).expect_err("there is none");
         // As if this one had got the number of one that ended long ago.
-        assert!(descriptor_of(own, Duration::ZERO).is_none());
-        assert!(descriptor_of(0, since_boot()).is_none());
+        assert_eq!(refused(own, Duration::ZERO), Unwatched::Gone);
+        assert_eq!(refused(1 << 30, since_boot()), Unwatched::Gone);
+        let of_another_namespace = refused(0, since_boot());
+        assert_eq!(of_another_namespace, Unwatched::Unknown(Errno::INVAL));
         let began = began(own).expect("it is told");
         assert!(began <= since_boot() && !began.is_zero());
     }
