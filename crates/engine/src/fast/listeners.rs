@@ -124,6 +124,8 @@ pub struct Listener {
     pub asked_at: u64,
     /// Until then it would be asked in vain, by the same time.
     pub ask_from: u64,
+    /// The steering has refused to be told that its port is the engine's alone, and goes on to.
+    told_of_refusal: bool,
     /// The cookies of the kernel's sockets that were shown for it and, as far as is known, listen: while
     /// none does, its port is nobody's here.
     pub proofs: Vec<u64>,
@@ -162,6 +164,7 @@ impl Listener {
             asked: None,
             asked_at: 0,
             ask_from: 0,
+            told_of_refusal: false,
             proofs: Vec::new(),
             owner: uid,
             lacks_memory: false,
@@ -179,6 +182,12 @@ impl Listener {
     pub fn is_to_ask(&self, now: u64) -> bool {
         let is_mixed = self.how == Steered::Mixed && !self.steered.is_empty();
         is_mixed && self.asked.is_none() && self.ask_from <= now
+    }
+
+    /// Whether it is news that the steering refuses, or not, to be told that its port is the engine's alone: what goes
+    /// on is said once, and not at each try.
+    pub fn is_news(&mut self, refused: bool) -> bool {
+        core::mem::replace(&mut self.told_of_refusal, refused) != refused
     }
 
     /// How it is steered while new connections may be the engine's and the kernel may have some.
@@ -565,6 +574,13 @@ mod tests {
         assert_eq!(covers(listener("[::]:80", true)), (false, true));
         assert_eq!(covers(listener("10.0.0.1:80", false)), (true, false));
         assert_eq!(covers(listener("10.0.0.2:80", false)), (false, false));
+    }
+
+    #[test]
+    fn a_refusal_that_lasts_is_said_once() {
+        let mut listener = listener("0.0.0.0:80", false);
+        let news = [false, true, true, true, false, false, true].map(|it| listener.is_news(it));
+        assert_eq!(news, [false, true, false, false, true, false, true]);
     }
 
     #[test]

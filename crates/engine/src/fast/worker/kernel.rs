@@ -145,7 +145,12 @@ impl<D: Device, N: Network> Worker<D, N> {
                 }),
             };
             match only {
-                Ok(true) => listener.how = Steered::Engine,
+                Ok(true) => {
+                    listener.how = Steered::Engine;
+                    if listener.is_news(false) {
+                        tracing::info!(port, "the port is the engine's alone at last");
+                    }
+                }
                 Ok(false) => {
                     // To look for connections there takes long, and would say nothing while cookies live that may be of
                     // then.
@@ -156,7 +161,9 @@ impl<D: Device, N: Network> Worker<D, N> {
                     again.push(listener.number);
                 }
                 Err(error) => {
-                    tracing::warn!(port, %error, "the port stays mixed for now");
+                    if listener.is_news(true) {
+                        tracing::warn!(port, %error, "the port stays mixed for now");
+                    }
                     again.push(listener.number);
                 }
             }
