@@ -1,5 +1,6 @@
 //! What the engine tells people of its sockets, over a simulated link.
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -318,6 +319,28 @@ fn a_listener_is_explained_once_and_only_while_it_is_there() {
     let all = explained(&mut world);
     let seen: Vec<(i32, &str)> = all.iter().map(|e| (e.fd, e.kind.as_str())).collect();
     assert_eq!(seen, [(6, at(port).as_str()), (7, "listener 127.0.0.1:80")]);
+}
+
+/// Without tcp_diag, say.
+#[test]
+fn a_kernel_that_does_not_say_which_sockets_it_has_is_told_of() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    for known in [None, Some(HashMap::from([(1, 0)]))] {
+        let unknown = known.is_none();
+        *world.kernel.listening.lock().expect("no panic") = known;
+        world.listen(&mut host);
+        let lines = explained(&mut world);
+        let says = |line: &Explanation| line.detail.contains("tcp_diag");
+        assert!(lines.iter().all(|line| says(line) == unknown), "{lines:?}");
+        let Reply::Stats(metrics) = world.ask_once(&Request::Stats) else {
+            panic!("counted");
+        };
+        let mut metrics = metrics.iter();
+        let gauge = metrics.find(|metric| metric.name == "sockets_unknown");
+        let value = gauge.map(|metric| metric.value);
+        assert_eq!(value, Some(f64::from(u8::from(unknown))));
+    }
 }
 
 #[test]

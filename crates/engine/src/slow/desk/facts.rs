@@ -20,6 +20,10 @@ const ENOUGH: &str = "new connections are left to the kernel: its user has as ma
 const CONFINED: &str = "new connections are left to the kernel: its socket is bound to an interface by now, and here \
                         it would get those that come by any";
 
+/// What the engine does for a listener in vain where it cannot know better.
+const UNKNOWN: &str = "; the kernel does not say which sockets it has (modprobe tcp_diag), so each segment is looked up in \
+                       its tables, and the listener is believed until its program ends";
+
 impl Desk {
     /// What became of a process's sockets: what the engine has of it (with the descriptors that the
     /// process has told), then what the process reported as left to the kernel.
@@ -52,6 +56,9 @@ impl Desk {
             );
             if let Some(placed) = &placed {
                 detail += &format!("; new connections are the {}'s: {placed}", placed.place);
+            }
+            if self.are_sockets_unknown() {
+                detail += UNKNOWN;
             }
             let reason = match placed {
                 Some(placed) if placed.is_kernel() => format!("placed there: {placed}"),

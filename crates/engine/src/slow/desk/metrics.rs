@@ -126,6 +126,7 @@ impl Desk {
             self.rights.as_ref(),
             &self.opener,
         );
+        all.extend(of_sockets(self.are_sockets_unknown()));
         let placed: Vec<_> = self.all_placed().take(LISTENERS).collect();
         all.extend(of_placed(&placed));
         all.extend(of_readers(self.readers));
@@ -151,6 +152,14 @@ fn pages(metrics: Vec<Metric>) -> Result<VecDeque<Encoded>, ChannelError> {
         }
     }
     Ok(pages)
+}
+
+/// Whether the kernel tells of its sockets.
+fn of_sockets(unknown: bool) -> Vec<Metric> {
+    let mut metrics = Metrics::default();
+    let help = "Whether the kernel does not say which TCP sockets it has (modprobe tcp_diag)";
+    metrics.gauge("sockets_unknown", help, unknown.into());
+    metrics.into_vec()
 }
 
 /// Where listeners are placed, and the figure that this follows from.

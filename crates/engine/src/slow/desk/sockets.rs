@@ -93,6 +93,8 @@ pub(super) struct Followed {
     confined: BTreeSet<u64>,
     /// The fast half was told that it hears when one of them listens no longer.
     promised: bool,
+    /// The kernel did not say which sockets listen when it was last asked.
+    silent: bool,
     /// Mixed ports, and the last question of each worker about each.
     mixed: BTreeMap<(u16, WorkerId), u64>,
     /// Ports of them that are looked at next, and when they are.
@@ -123,6 +125,7 @@ impl Followed {
             proofs: HashMap::new(),
             confined: BTreeSet::new(),
             promised: false,
+            silent: false,
             mixed: BTreeMap::new(),
             new: Ports::default(),
             new_at: None,
@@ -257,6 +260,12 @@ impl Desk {
         }
     }
 
+    /// Whether the kernel does not say which TCP sockets it has: a listener is believed, and its port mixed, for as
+    /// long as its program is attached.
+    pub(super) fn are_sockets_unknown(&self) -> bool {
+        self.followed.silent
+    }
+
     /// Whether a socket was shown as proof for this port, and listens, as far as is known.
     pub(super) fn proves_port(&self, port: u16) -> bool {
         self.followed.proofs.values().any(|proven| *proven == port)
@@ -293,6 +302,7 @@ impl Desk {
 
     fn look_at_proofs(&mut self) {
         let open = self.followed.kernel.listening();
+        self.followed.silent = open.is_none();
         if self.followed.promised != open.is_some() {
             self.followed.promised = open.is_some();
             let promised = self.followed.promised;
