@@ -33,6 +33,9 @@ reasons! {
     Denied = "denied",
     /// A segment of a connection that is there, which the rules of netfilter drop by now.
     Filtered = "filtered",
+    /// A listener that is gone, while too many others are: the rules of netfilter hold no longer for connections that it
+    /// may have had, of whose segments they drop some.
+    CutsForgotten = "cuts_forgotten",
     /// A segment from an address that no peer can have, one of this machine's: a SYN, or any if
     /// connections within the machine are the engine's.
     Martian = "martian",

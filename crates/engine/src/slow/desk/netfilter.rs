@@ -21,6 +21,7 @@ use crate::network::canonical;
 use crate::poller::Source;
 use crate::slow::kernel::netfilter::{Followed, Watch};
 use crate::slow::kernel::{cgroups, lsm};
+use crate::stats::Drop;
 
 /// Why nothing is known of the rules.
 const SILENT: &str = "the kernel does not say which rules there are";
@@ -51,6 +52,20 @@ pub(super) struct Netfilter {
     pub(super) older: Older,
     /// What follows, as the fast half has heard.
     policy: Policy,
+}
+
+/// Takes out, and returns, those that listen no longer, but for some.
+fn forget_past(
+    asked: &mut Vec<(IpAddr, u16)>,
+    listens: impl Fn((IpAddr, u16)) -> bool,
+) -> Vec<(IpAddr, u16)> {
+    let mut past = 0;
+    let is_too_much = |local: &mut (IpAddr, u16)| {
+        let is_past = !listens(*local);
+        past += usize::from(is_past);
+        is_past && past > PAST
+    };
+    asked.extract_if(.., is_too_much).collect()
 }
 
 impl Netfilter {
@@ -270,12 +285,13 @@ impl Desk {
         let mut asked: Vec<(IpAddr, u16)> = known.chain(new).collect();
         if asked.len() > ASKED || new.is_none() {
             // A port of which no socket was shown lately has no listener, but may have connections.
-            let mut past = 0;
-            asked.retain(|local| {
-                let listens = Some(*local) == new || self.proves_port(local.1);
-                past += usize::from(!listens);
-                listens || past <= PAST
-            });
+            let listens = |local| Some(local) == new || self.proves_port(local.1);
+            for forgotten in forget_past(&mut asked, listens) {
+                let cuts = &self.netfilter.policy.cuts;
+                if cuts.keys().any(|(_, port)| *port == forgotten.1) {
+                    self.counters.drop(Drop::CutsForgotten);
+                }
+            }
         }
         let named = self.facts.indices.iter().zip(self.facts.interface.names());
         let interfaces = named.map(|(index, name)| Interface {
@@ -481,5 +497,28 @@ fn tell(before: &Policy, now: &Policy) {
             None => {}
         },
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_of_those_that_listen_no_longer_is_known() {
+        let local = |port| (IpAddr::from([10, 0, 0, 1]), port);
+        let past = 2 * PAST as u16;
+        // Every other one listens.
+        let mut asked: Vec<_> = (0..2 * past).map(local).collect();
+        let listens = |(_, port): (IpAddr, u16)| port % 2 == 0;
+        let forgotten = forget_past(&mut asked, listens);
+        assert_eq!(forgotten.len(), PAST);
+        assert!(!forgotten.into_iter().any(listens));
+        assert_eq!(
+            asked.iter().filter(|local| listens(**local)).count(),
+            usize::from(past)
+        );
+        assert_eq!(asked.len(), usize::from(past) + PAST);
+        assert!(forget_past(&mut asked, listens).is_empty(), "once");
     }
 }
