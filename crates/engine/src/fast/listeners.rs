@@ -114,13 +114,11 @@ pub struct Listener {
     pub family_left: Option<IsV6>,
     /// How new connections are divided with the kernel, if they are.
     pub shared: Option<Shared>,
-    /// Since which question about mixed ports it has been mixed, if it is.
-    pub mixed_since: u64,
-    /// When that was, as the [network](crate::network::Network::now) says.
+    /// Since when it has been mixed, if it is, as the [network](crate::network::Network::now) says.
     pub mixed_at: u64,
     /// The question about its port that is not answered yet: answers to those before are not about it.
     pub asked: Option<u64>,
-    /// When that was asked, as the [network](crate::network::Network::now) says.
+    /// When that was asked, by the same time.
     pub asked_at: u64,
     /// Until then it would be asked in vain, by the same time.
     pub ask_from: u64,
@@ -159,7 +157,6 @@ impl Listener {
             how: Steered::Mixed,
             family_left: None,
             shared: None,
-            mixed_since: 0,
             mixed_at: 0,
             asked: None,
             asked_at: 0,
@@ -172,10 +169,9 @@ impl Listener {
         }
     }
 
-    /// It is mixed since this question and this time.
-    pub fn mix(&mut self, question: u64, now: u64) {
-        (self.mixed_since, self.mixed_at) = (question, now);
-        self.ask_from = 0;
+    /// It is mixed since this time.
+    pub fn mix(&mut self, now: u64) {
+        (self.mixed_at, self.ask_from) = (now, 0);
     }
 
     /// Whether it is time to ask about its port, which is mixed and not asked about.

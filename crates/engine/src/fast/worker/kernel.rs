@@ -42,10 +42,9 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// Leaves a listener's port mixed from now on, and asks when that need not be so; or shared, as it was
     /// placed.
     pub(super) fn mix(&mut self, number: u32) {
-        self.questions += 1;
         if let Some(listener) = self.listeners.get_mut(number) {
             listener.how = listener.open();
-            listener.mix(self.questions, self.network.now());
+            listener.mix(self.network.now());
         }
         self.steer_as_said(number);
         self.ask_of_mixed(number);
@@ -135,8 +134,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             let life = if cookies { COOKIE_LIFE } else { Duration::ZERO };
             let life = life.as_nanos() as u64;
             let as_of = listener.asked_at.saturating_sub(life);
-            let is_older = listener.mixed_since > question || listener.mixed_at > as_of;
-            let only = match is_older {
+            let only = match listener.mixed_at > as_of {
+                // It was asked, or a cookie sent, before.
                 true => Ok(false),
                 // Of each, whatever is found of another.
                 false => listener.own_to_take().try_fold(true, |all, address| {

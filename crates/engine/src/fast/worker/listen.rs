@@ -273,10 +273,8 @@ impl<D: Device, N: Network> Worker<D, N> {
             let errno = Errno::from_io_error(&error).filter(|errno| *errno != Errno::AGAIN);
             return Err(errno.unwrap_or(Errno::NOBUFS));
         }
-        // An answer about another listener's port may be on its way, from before this one was steered.
-        self.questions += 1;
         if let Some(listener) = self.listeners.get_mut(number) {
-            listener.mix(self.questions, self.network.now());
+            listener.mix(self.network.now());
         }
         self.ask_of_mixed(number);
         tracing::info!(%local, "listening");
