@@ -183,29 +183,30 @@ impl Handoff {
     }
 
     /// Another worker where somebody accepts on this address and port, if there is one: for the same flow
-    /// the same, as long as no other begins or stops. One that is late only if all are.
+    /// the same, as long as no other begins or stops. One that is late, and whether it is, only if all are.
     pub fn acceptor(
         &self,
         now: Instant,
         address: IpAddr,
         port: u16,
         flow: &FlowKey,
-    ) -> Option<WorkerId> {
+    ) -> Option<(WorkerId, bool)> {
         let others = self.joint.acceptors.reached_by(address, port) & !self.own.bit();
         let hash = self.hasher.hash(flow) >> 32;
         let first = pick(others, hash)?;
         // The others are looked at in need alone: what says so of each is written by whoever hands it something.
         if !self.is_late(now, first) {
-            return Some(first);
+            return Some((first, false));
         }
         let each = (0..self.workers()).map(|index| WorkerId(index as u16));
         let late = each.filter(|it| others & it.bit() != 0 && self.is_late(now, *it));
         let late = late.fold(0, |late, it| late | it.bit());
-        pick(others & !late, hash).or(Some(first))
+        let in_time = pick(others & !late, hash);
+        Some(in_time.map_or((first, true), |worker| (worker, false)))
     }
 
     /// Whether another worker has not come for what was handed to it for as long as the steering waits for one.
-    pub fn is_late(&self, now: Instant, worker: WorkerId) -> bool {
+    fn is_late(&self, now: Instant, worker: WorkerId) -> bool {
         self.mail.waits_for(worker, now) >= STALE
     }
 
@@ -390,7 +391,10 @@ mod tests {
             let begun = places[worker].begin_accepting(listener, false);
             begun.expect("room");
         }
-        let mut found: Vec<_> = (0..64).filter_map(find).map(|worker| worker.0).collect();
+        let mut found: Vec<_> = (0..64)
+            .filter_map(find)
+            .map(|(worker, _)| worker.0)
+            .collect();
         assert_eq!(found.len(), 64);
         assert_eq!(find(9), find(9));
         found.sort_unstable();
@@ -407,7 +411,8 @@ mod tests {
         }
         let find = |places: &[Handoff], now| {
             let of = |port| places[0].acceptor(now, listener.ip(), 80, &flow(port));
-            let mut found: Vec<_> = (0..64).filter_map(of).map(|worker| worker.0).collect();
+            let found = (0..64).filter_map(of);
+            let mut found: Vec<_> = found.map(|(worker, late)| (worker.0, late)).collect();
             found.sort_unstable();
             found.dedup();
             found
@@ -418,14 +423,15 @@ mod tests {
             assert!(places[0].hand_frame(begin, WorkerId(to), &[1]));
         };
         hand(&mut places, 1);
-        assert_eq!(find(&places, begin + STALE / 2), [1, 2]);
-        assert_eq!(find(&places, late), [2]);
+        let both = |late| [(1, late), (2, late)];
+        assert_eq!(find(&places, begin + STALE / 2), both(false));
+        assert_eq!(find(&places, late), [(2, false)]);
         hand(&mut places, 2);
-        assert_eq!(find(&places, late), [1, 2], "there is nobody else");
+        assert_eq!(find(&places, late), both(true), "there is nobody else");
         assert!(places[1].receive().is_some());
-        assert_eq!(find(&places, late), [1]);
+        assert_eq!(find(&places, late), [(1, false)]);
         assert!(places[2].receive().is_some());
-        assert_eq!(find(&places, late), [1, 2]);
+        assert_eq!(find(&places, late), both(false));
     }
 
     #[test]

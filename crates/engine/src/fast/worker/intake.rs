@@ -284,8 +284,8 @@ impl<N: Network> Intake<'_, N> {
         }
         let flow = syn.flow();
         let handoff = self.handoff.as_mut()?;
-        let to = handoff.acceptor(self.now, syn.dst, port, &flow)?;
-        if handoff.is_late(self.now, to) {
+        let (to, is_late) = handoff.acceptor(self.now, syn.dst, port, &flow)?;
+        if is_late {
             self.network.note_late(to.0);
         }
         let pair = self.stack.export_taken_over(self.now, syn)?;
@@ -321,12 +321,11 @@ impl<N: Network> Intake<'_, N> {
             let acceptor = handoff.acceptor(self.now, segment.dst, port, &flow);
             // Nobody else could have had this new connection. What is of one that there is says nothing of new ones.
             if opens(segment)
-                && let Some(to) = acceptor
-                && handoff.is_late(self.now, to)
+                && let Some((late, true)) = acceptor
             {
-                self.network.note_late(to.0);
+                self.network.note_late(late.0);
             }
-            acceptor
+            acceptor.map(|(to, _)| to)
         };
         let other = other.filter(|other| *other != handoff.own())?;
         Some((other, false))
