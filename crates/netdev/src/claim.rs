@@ -11,14 +11,11 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd};
 
 use aya::maps::{Array, MapData, XskMap};
-use aya::programs::{TestRun, TestRunOptions};
 use aya::{Ebpf, include_bytes_aligned};
 
 use crate::interface::{Interface, XdpMode};
-use crate::steering::{
-    Context, Link, MAX_QUEUES, Placement, SteeringError, Verdict, attach_program, chain,
-    load_error, program_of, take_map,
-};
+use crate::programs::{fd_of, load_error, load_program, take_map, test_run};
+use crate::steering::{Link, MAX_QUEUES, Placement, SteeringError, Verdict, attach_program};
 
 /// The compiled program.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/claim.bpf.o"));
@@ -123,9 +120,7 @@ impl Claim {
         let mut object = Ebpf::load(OBJECT).map_err(|error| load_error(&error))?;
         let mut claims = take_map(&mut object, "claims", Array::try_from)?;
         let sockets = take_map(&mut object, "sockets", XskMap::try_from)?;
-        program_of(&mut object, PROGRAM)?
-            .load()
-            .map_err(|error| load_error(&error))?;
+        load_program(&mut object, PROGRAM)?;
         claims.set(0, Entry::of(claimed), 0)?;
         Ok(Self {
             object,
@@ -145,9 +140,7 @@ impl Claim {
         claimed: &Claimed,
     ) -> Result<Self, SteeringError> {
         let mut claim = Self::load(claimed)?;
-        let fd = program_of(&mut claim.object, PROGRAM)?
-            .fd()
-            .map_err(|error| load_error(&error))?;
+        let fd = fd_of(&claim.object, PROGRAM)?;
         claim.attached = Some(attach_program(fd.as_fd(), interface, placement)?);
         Ok(claim)
     }
@@ -182,22 +175,13 @@ impl Claim {
     /// # Errors
     /// [`SteeringError::TestRun`].
     pub fn test_run(
-        &mut self,
+        &self,
         frame: &[u8],
         interface: u32,
         queue: u32,
     ) -> Result<Verdict, SteeringError> {
-        let context = Context::new(frame.len(), interface, queue);
-        let result = program_of(&mut self.object, PROGRAM)?
-            .test_run(TestRunOptions {
-                data_in: Some(frame),
-                ctx_in: Some(context.as_bytes()),
-                repeat: 1,
-                ..TestRunOptions::default()
-            })
-            .map_err(|error| SteeringError::TestRun(chain(&error)))?;
-        Verdict::from_action(result.return_value)
-            .ok_or_else(|| SteeringError::TestRun(format!("verdict {}", result.return_value)))
+        let run = test_run(&self.object, PROGRAM, frame, (interface, queue), 1, 0)?;
+        Ok(run.verdict)
     }
 }
 

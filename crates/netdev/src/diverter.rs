@@ -9,7 +9,8 @@ use aya::maps::{Map, MapData, PerCpuArray};
 use aya::programs::{Program, loaded_programs};
 use aya::{Ebpf, EbpfError};
 
-use crate::steering::{SteeringError, load_error};
+use crate::programs::load_error;
+use crate::steering::SteeringError;
 
 /// The map in which a program counts what it decided.
 const VERDICTS: &str = "verdicts";

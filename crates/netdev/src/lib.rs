@@ -32,6 +32,7 @@ pub mod faults;
 pub mod interface;
 pub mod loopback;
 pub mod packet;
+pub mod programs;
 pub mod reflect;
 pub mod responder;
 pub mod sim;

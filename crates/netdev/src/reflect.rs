@@ -6,10 +6,14 @@ use std::os::fd::AsFd;
 use aya::{Ebpf, include_bytes_aligned};
 
 use crate::interface::Interface;
-use crate::steering::{Link, Placement, SteeringError, attach_program, load_error, program_of};
+use crate::programs::{fd_of, load_error, load_program};
+use crate::steering::{Link, Placement, SteeringError, attach_program};
 
 /// The compiled program.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/reflect.bpf.o"));
+
+/// The name of the program in its object.
+const PROGRAM: &str = "reflect";
 
 /// Sends every TCP segment over IPv4 back to where it came from, in the driver. Dropping it ends
 /// that.
@@ -26,9 +30,8 @@ impl Reflector {
     /// As [`Steering::attach`](crate::Steering::attach).
     pub fn attach(interface: &Interface) -> Result<Self, SteeringError> {
         let mut object = Ebpf::load(OBJECT).map_err(|error| load_error(&error))?;
-        let program = program_of(&mut object, "reflect")?;
-        program.load().map_err(|error| load_error(&error))?;
-        let fd = program.fd().map_err(|error| load_error(&error))?;
+        load_program(&mut object, PROGRAM)?;
+        let fd = fd_of(&object, PROGRAM)?;
         let (link, _) = attach_program(fd.as_fd(), interface, Placement::Native)?;
         Ok(Self {
             _object: object,

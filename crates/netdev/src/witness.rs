@@ -9,10 +9,10 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::maps::{Array, MapData};
-use aya::programs::Xdp;
 use aya::{Ebpf, include_bytes_aligned};
 
-use crate::steering::{SteeringError, load_error, map_of_programs, set_program, take_map};
+use crate::programs::{fd_of, load_error, load_program, take_map};
+use crate::steering::{SteeringError, map_of_programs, set_program};
 
 /// The compiled program.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/witness.bpf.o"));
@@ -64,12 +64,7 @@ impl Witness {
         let mut object = Ebpf::load(OBJECT).map_err(|failed| load_error(&failed))?;
         let samples = take_map(&mut object, "samples", Array::try_from)?;
         let responders = take_map(&mut object, "responders", map_of_programs)?;
-        let program: &mut Xdp = object
-            .program_mut(PROGRAM)
-            .ok_or(SteeringError::Object(PROGRAM))?
-            .try_into()
-            .map_err(|failed| load_error(&failed))?;
-        program.load().map_err(|failed| load_error(&failed))?;
+        load_program(&mut object, PROGRAM)?;
         set_program(responders.fd().as_fd(), Some(responder)).map_err(SteeringError::Call)?;
         Ok(Self {
             object,
@@ -83,14 +78,7 @@ impl Witness {
     /// # Errors
     /// [`SteeringError::Object`].
     pub fn fd(&self) -> Result<BorrowedFd<'_>, SteeringError> {
-        let program: &Xdp = self
-            .object
-            .program(PROGRAM)
-            .ok_or(SteeringError::Object(PROGRAM))?
-            .try_into()
-            .map_err(|failed| load_error(&failed))?;
-        let fd = program.fd().map_err(|failed| load_error(&failed));
-        Ok(fd?.as_fd())
+        Ok(fd_of(&self.object, PROGRAM)?.as_fd())
     }
 
     /// The last SYNs that arrived, the first of them first. One that is just being written is left

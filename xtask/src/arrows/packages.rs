@@ -15,7 +15,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("outboard-tables", &[]),
     ("outboard-tcp", &["outboard-tables", "outboard-wire"]),
     ("outboard-sim", &["outboard-tcp", "outboard-wire"]),
-    ("outboard-netdev", &["outboard-wire"]),
+    // For build scripts.
+    ("outboard-bpf-build", &[]),
+    ("outboard-netdev", &["outboard-wire", "outboard-bpf-build"]),
     (
         "outboard-engine",
         &[

@@ -10,7 +10,6 @@ use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, XskMap};
-use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 
 pub use layout::{
@@ -18,7 +17,8 @@ pub use layout::{
     MAX_OBJECTS, MAX_RANGES, PATH_SIZE, Setup,
 };
 
-use crate::steering::{Context, MAX_QUEUES, SteeringError, Verdict, chain, load_error, take_map};
+use crate::programs::{Run, fd_of, load_error, load_program, take_map, test_run};
+use crate::steering::{MAX_QUEUES, SteeringError};
 use layout::{Body, Config, Counts, Line, Object, Path};
 
 /// The compiled program.
@@ -34,16 +34,8 @@ pub struct Program {
     detours: XskMap<MapData>,
 }
 
-/// What a run over one frame came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
-    /// What becomes of the frame.
-    pub verdict: Verdict,
-    /// The frame as the program left it.
-    pub frame: Vec<u8>,
-    /// Nanoseconds of one run, when it was repeated.
-    pub nanoseconds: u64,
-}
+/// Bytes of an answer that a test run takes.
+const ANSWER_ROOM: usize = 4096;
 
 impl Program {
     /// Loads the program and fills its tables.
@@ -75,9 +67,7 @@ impl Program {
         }
         let counts = take_map(&mut object, "counts_map", PerCpuArray::try_from)?;
         let detours = take_map(&mut object, "detours", XskMap::try_from)?;
-        program(&mut object)?
-            .load()
-            .map_err(|failed| load_error(&failed))?;
+        load_program(&mut object, PROGRAM)?;
         Ok(Self {
             object,
             counts,
@@ -115,8 +105,7 @@ impl Program {
     /// # Errors
     /// [`SteeringError::Object`].
     pub fn fd(&self) -> Result<BorrowedFd<'_>, SteeringError> {
-        let fd = self.program()?.fd().map_err(|failed| load_error(&failed));
-        Ok(fd?.as_fd())
+        Ok(fd_of(&self.object, PROGRAM)?.as_fd())
     }
 
     /// Runs the program `times` times over copies of one frame, as if each had arrived on queue 0
@@ -125,34 +114,8 @@ impl Program {
     /// # Errors
     /// [`SteeringError::TestRun`]: the kernel refuses frames shorter than an Ethernet header.
     pub fn test_run(&self, frame: &[u8], interface: u32, times: u32) -> Result<Run, SteeringError> {
-        let context = Context::new(frame.len(), interface, 0);
-        let mut out = vec![0; 4096];
-        let result = self
-            .program()?
-            .test_run(TestRunOptions {
-                data_in: Some(frame),
-                data_out: Some(&mut out),
-                ctx_in: Some(context.as_bytes()),
-                repeat: times,
-                ..TestRunOptions::default()
-            })
-            .map_err(|failed| SteeringError::TestRun(chain(&failed)))?;
-        out.truncate(result.data_size_out as usize);
-        let verdict = Verdict::from_action(result.return_value)
-            .ok_or_else(|| SteeringError::TestRun(format!("verdict {}", result.return_value)))?;
-        Ok(Run {
-            verdict,
-            frame: out,
-            nanoseconds: result.duration.as_nanos() as u64,
-        })
-    }
-
-    fn program(&self) -> Result<&Xdp, SteeringError> {
-        self.object
-            .program(PROGRAM)
-            .ok_or(SteeringError::Object(PROGRAM))?
-            .try_into()
-            .map_err(|failed| load_error(&failed))
+        let at = (interface, 0);
+        test_run(&self.object, PROGRAM, frame, at, times, ANSWER_ROOM)
     }
 }
 
@@ -197,12 +160,4 @@ fn check(setup: &Setup) -> Result<(), SteeringError> {
         Some((what, _)) => Err(SteeringError::Setup(what)),
         None => Ok(()),
     }
-}
-
-fn program(object: &mut Ebpf) -> Result<&mut Xdp, SteeringError> {
-    object
-        .program_mut(PROGRAM)
-        .ok_or(SteeringError::Object(PROGRAM))?
-        .try_into()
-        .map_err(|failed| load_error(&failed))
 }

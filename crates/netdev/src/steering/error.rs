@@ -77,21 +77,6 @@ pub enum SteeringError {
     TestRun(String),
 }
 
-/// From an error of the loader, which hides the interesting part at the end of a chain.
-pub(crate) fn load(error: &(dyn Error + 'static)) -> SteeringError {
-    let mut cause = Some(error);
-    while let Some(current) = cause {
-        let errno = current
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::raw_os_error);
-        if errno == Some(libc::EPERM) || errno == Some(libc::EACCES) && !is_root() {
-            return SteeringError::NotPermitted;
-        }
-        cause = current.source();
-    }
-    SteeringError::Load(chain(error))
-}
-
 /// An error and what caused it, in one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -105,11 +90,6 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         cause = current.source();
     }
     text
-}
-
-/// EACCES is also what the verifier says.
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 fn describe(program: &Option<AttachedProgram>, owner: &Option<ProgramOwner>) -> String {

@@ -24,8 +24,7 @@ mod words;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd};
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, XskMap};
-use aya::programs::{TestRun, TestRunOptions, Xdp};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, XskMap};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
 pub use error::SteeringError;
@@ -41,12 +40,13 @@ pub use watch::{MAX_WORKERS, STALE, Watch};
 pub use words::now_ns;
 
 use crate::interface::{Interface, XdpMode};
+use crate::programs::{fd_of, load_error, load_program, take_map, test_run};
 use hint::Hint;
 use layout::{EndpointKey, Treatment};
 use listeners::{Left, Shown};
 
 pub(crate) use attach::{Link, attach as attach_program, set_program};
-pub(crate) use error::{chain, load as load_error};
+pub(crate) use error::chain;
 pub(crate) use layout::Context;
 pub(crate) use responders::of_map as map_of_programs;
 
@@ -130,7 +130,7 @@ impl Steering {
             .override_global(listeners::COMPARES, &compares, true)
             .map_max_entries(shared::FLOWS, flows)
             .load(OBJECT)
-            .map_err(|error| error::load(&error))?;
+            .map_err(|error| load_error(&error))?;
         let endpoints = take_map(&mut object, "endpoints", HashMap::try_from)?;
         let sockets = take_map(&mut object, "sockets", XskMap::try_from)?;
         let workers = take_map(&mut object, "workers", Array::try_from)?;
@@ -145,9 +145,7 @@ impl Steering {
         let shown = take_map(&mut object, "shown", HashMap::try_from)?;
         let shown = Shown::new(shown, types.is_some());
         for name in [layout::PROGRAM, layout::PROGRAM_AGAIN] {
-            program_of(&mut object, name)?
-                .load()
-                .map_err(|error| error::load(&error))?;
+            load_program(&mut object, name)?;
         }
         Ok(Self {
             object,
@@ -189,9 +187,7 @@ impl Steering {
     /// [`SteeringError::Attach`] with what the driver said.
     pub fn attach(interface: &Interface, placement: Placement) -> Result<Self, SteeringError> {
         let mut steering = Self::load()?;
-        let fd = program(&mut steering.object)?
-            .fd()
-            .map_err(|error| error::load(&error))?;
+        let fd = fd_of(&steering.object, layout::PROGRAM)?;
         steering.attached = Some(attach::attach(fd.as_fd(), interface, placement)?);
         Ok(steering)
     }
@@ -210,9 +206,7 @@ impl Steering {
             false => layout::PROGRAM_AGAIN,
             true => layout::PROGRAM,
         };
-        let fd = program_of(&mut self.object, name)?
-            .fd()
-            .map_err(|error| error::load(&error))?;
+        let fd = fd_of(&self.object, name)?;
         link.replace(fd.as_fd())
             .map_err(|error| SteeringError::Load(error.to_string()))?;
         self.again = !self.again;
@@ -354,23 +348,9 @@ impl Steering {
         interface: u32,
         queue: u32,
     ) -> Result<Verdict, SteeringError> {
-        let program: &Xdp = self
-            .object
-            .program(layout::PROGRAM)
-            .ok_or(SteeringError::Object(layout::PROGRAM))?
-            .try_into()
-            .map_err(|error| error::load(&error))?;
-        let context = layout::Context::new(frame.len(), interface, queue);
-        let result = program
-            .test_run(TestRunOptions {
-                data_in: Some(frame),
-                ctx_in: Some(context.as_bytes()),
-                repeat: 1,
-                ..TestRunOptions::default()
-            })
-            .map_err(|error| SteeringError::TestRun(error::chain(&error)))?;
-        Verdict::from_action(result.return_value)
-            .ok_or_else(|| SteeringError::TestRun(format!("verdict {}", result.return_value)))
+        let name = layout::PROGRAM;
+        let run = test_run(&self.object, name, frame, (interface, queue), 1, 0)?;
+        Ok(run.verdict)
     }
 }
 
@@ -382,32 +362,6 @@ impl fmt::Debug for Steering {
             .field("attached", &self.attached)
             .finish_non_exhaustive()
     }
-}
-
-fn program(object: &mut Ebpf) -> Result<&mut Xdp, SteeringError> {
-    program_of(object, layout::PROGRAM)
-}
-
-/// The XDP program of an object that has this name.
-pub(crate) fn program_of<'a>(
-    object: &'a mut Ebpf,
-    name: &'static str,
-) -> Result<&'a mut Xdp, SteeringError> {
-    object
-        .program_mut(name)
-        .ok_or(SteeringError::Object(name))?
-        .try_into()
-        .map_err(|error| error::load(&error))
-}
-
-/// Takes a map out of an object.
-pub(crate) fn take_map<T>(
-    object: &mut Ebpf,
-    name: &'static str,
-    convert: impl FnOnce(Map) -> Result<T, MapError>,
-) -> Result<T, SteeringError> {
-    let map = object.take_map(name).ok_or(SteeringError::Object(name))?;
-    Ok(convert(map)?)
 }
 
 #[cfg(test)]
