@@ -1,5 +1,5 @@
 //! Compiles the BPF programs of this crate.
 
 fn main() {
-    bpf_build::compile(&["steering", "claim", "responder", "reflect", "witness"]);
+    bpf_build::compile(&["steering", "claim", "reflect"]);
 }

@@ -1,7 +1,7 @@
 //! The SYNs that arrived, as JSON.
 
-use netdev::witness::Seen;
 use serde_json::{Value, json};
+use stateless::responder::witness::Seen;
 use wire::segment::{ChecksumPolicy, parse};
 
 /// What is announced over IPv4 and IPv6, and what arrived.

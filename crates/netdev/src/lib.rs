@@ -34,13 +34,11 @@ pub mod loopback;
 pub mod packet;
 pub mod programs;
 pub mod reflect;
-pub mod responder;
 pub mod sim;
 mod software;
 pub mod steering;
 pub mod syscalls;
 pub mod tun;
-pub mod witness;
 pub mod xdp;
 
 pub use claim::{Claim, Claimed};

@@ -5,12 +5,15 @@ mod bench;
 mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use aya::{Ebpf, include_bytes_aligned};
 use bench::{Bench, OURS, PEER, PORT, unbound_socket, v4};
 use common::{ACK, Frame, SYN};
 use lab::{Side, World};
 use netdev::interface::Interface;
+use netdev::programs::{fd_of, load_program};
 use netdev::steering::{
     Endpoint, MAX_QUEUES, MAX_WORKERS, Reason, STALE, Share, SteeringError, Verdict, now_ns,
 };
@@ -532,6 +535,16 @@ fn half_open(world: &World) {
     }
 }
 
+/// What stands in for a responder's program: that it is called is counted before it runs.
+fn some_program() -> Ebpf {
+    let bytes = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/claim.bpf.o"));
+    let mut object = Ebpf::load(bytes).expect("an object");
+    load_program(&mut object, SOME_PROGRAM).expect("it loads");
+    object
+}
+
+const SOME_PROGRAM: &str = "claim_replies";
+
 #[test]
 fn the_responders_last_endpoint_is_remembered_as_long_as_it_is_there() {
     if lab::skip_without_root("the_responders_last_endpoint_is_remembered_as_long_as_it_is_there") {
@@ -539,9 +552,9 @@ fn the_responders_last_endpoint_is_remembered_as_long_as_it_is_there() {
     }
     let mut bench = bench();
     let endpoint = Endpoint::new(OURS.into(), 81);
-    let program = netdev::responder::Program::load(&Default::default()).expect("it loads");
+    let program = some_program();
     let steering = &mut bench.steering;
-    let fd = program.fd().expect("a program");
+    let fd = fd_of(&program, SOME_PROGRAM).expect("a program").as_fd();
     steering.call_responder(fd).expect("it is called");
     steering.add_responder_port(endpoint).expect("an endpoint");
     let to_it = Frame::new(PEER, OURS, 81).build();

@@ -12,9 +12,8 @@ mod client;
 use std::fs;
 
 use client::{Client, PORT, leave_to_device};
-use netdev::responder::Program;
 use netdev::steering::{Endpoint, Steering, Verdict};
-use stateless::responder::program;
+use stateless::responder::program::Program;
 use wire::tcp::Flags;
 
 /// The file that has the kernel count the run time of BPF programs.
@@ -145,8 +144,8 @@ fn measure(kind: &Kind, steering: &Steering) -> f64 {
 fn main() {
     let mut settings = client::settings();
     settings.partial_checksums = true;
-    let setup = program::setup(&settings, &client::tables());
-    let program = Program::load(&setup).expect("root, and a kernel that takes the program");
+    let program = Program::load(&settings, &client::tables());
+    let program = program.expect("root, and a kernel that takes the program");
     let mut steering = Steering::load().expect("it loads");
     steering
         .call_responder(program.fd().expect("a descriptor"))

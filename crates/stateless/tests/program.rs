@@ -7,13 +7,12 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use client::Client;
-use netdev::responder::Program;
 use netdev::steering::Verdict;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use stateless::responder::Responder;
 use stateless::responder::counters::{Counter, Counts};
-use stateless::responder::program;
+use stateless::responder::program::Program;
 use stateless::responder::settings::{CloseStyle, Settings};
 use wire::ethernet::{EtherType, Tag, Vlan};
 use wire::tcp::Flags;
@@ -35,15 +34,15 @@ impl Pair {
             let _ = writeln!(std::io::stderr(), "{said}");
             return None;
         }
-        let setup = program::setup(&settings, &client::tables());
+        let program = Program::load(&settings, &client::tables());
         Some(Self {
             responder: Responder::new(settings, client::tables()),
-            program: Program::load(&setup).expect("the program loads"),
+            program: program.expect("the program loads"),
         })
     }
 
     fn counts(&self) -> Counts {
-        program::counts(&self.program.counts().expect("counts"))
+        self.program.counts().expect("counts")
     }
 
     /// What both answer to a frame, which must be the same.

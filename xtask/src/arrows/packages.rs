@@ -33,7 +33,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("outboard-preload", &["outboard-host", "outboard-enterable"]),
     ("outboard-native", &["outboard-host", "outboard-queue-pair"]),
     ("outboard-capi", &["outboard-native"]),
-    ("outboard-stateless", &["outboard-wire", "outboard-netdev"]),
+    (
+        "outboard-stateless",
+        &["outboard-wire", "outboard-netdev", "outboard-bpf-build"],
+    ),
     // Packet scripts on Linux, by a TUN device.
     (
         "outboard-scripts",

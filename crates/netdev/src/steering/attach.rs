@@ -50,7 +50,7 @@ struct Element {
 }
 
 /// Puts a program into slot 0 of an array of programs, or takes away what is there.
-pub(crate) fn set_program(
+pub(super) fn set_program(
     array: BorrowedFd<'_>,
     program: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {

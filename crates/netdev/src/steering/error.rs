@@ -60,9 +60,6 @@ pub enum SteeringError {
     /// Somebody asked for it before.
     #[error("{0} is taken already on this interface")]
     Steered(Endpoint),
-    /// The responder is told more than its program has room for.
-    #[error("the responder's program has no room for so many {0}")]
-    Setup(&'static str),
     /// The kernel refuses to put a program where another calls it.
     #[error("cannot make the steering program call another: {0}")]
     Call(std::io::Error),

@@ -45,10 +45,9 @@ use hint::Hint;
 use layout::{EndpointKey, Treatment};
 use listeners::{Left, Shown};
 
-pub(crate) use attach::{Link, attach as attach_program, set_program};
+pub(crate) use attach::{Link, attach as attach_program};
 pub(crate) use error::chain;
 pub(crate) use layout::Context;
-pub(crate) use responders::of_map as map_of_programs;
 
 /// The compiled program.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steering.bpf.o"));

@@ -9,7 +9,7 @@ use super::{Steering, SteeringError, attach};
 
 /// The array of programs, which is only ever reached by its descriptor: what is put into it can
 /// come from another process.
-pub(crate) fn of_map(map: Map) -> Result<MapData, MapError> {
+pub(super) fn of_map(map: Map) -> Result<MapData, MapError> {
     match map {
         Map::ProgramArray(data) => Ok(data),
         _ => Err(MapError::InvalidMapType { map_type: 0 }),

@@ -5,7 +5,7 @@
 //! segments and not acknowledged yet (see `repair`). What it must know stands in the numbers of the
 //! segment (see [`state`]), what it answers in the request (see `answer`). `docs/stateless.md` has the whole argument.
 //!
-//! `netdev/bpf/responder.bpf.c` is the same function for the driver's edge, with one frame out for
+//! `bpf/responder.bpf.c` (see [`program`]) is the same function for the driver's edge, with one frame out for
 //! one frame in. A test feeds both the same frames and compares every byte.
 
 mod answer;
@@ -21,6 +21,7 @@ pub mod run;
 pub mod settings;
 pub mod state;
 pub mod tables;
+pub mod witness;
 
 use std::net::IpAddr;
 

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use netdev::steering::SteeringError;
 
+use crate::responder::program::ProgramError;
+
 /// Why a responder did not start, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -36,9 +38,12 @@ pub enum StartError {
     /// Too many.
     #[error("{0} endpoints (addresses by ports by VLANs): at most {1} can be served")]
     TooMany(usize, usize),
-    /// The programs and their tables.
+    /// The steering program and its tables.
     #[error(transparent)]
     Steering(#[from] SteeringError),
+    /// The responder's program and its tables.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// AF_XDP.
     #[error(transparent)]
     Device(#[from] netdev::xdp::OpenError),

@@ -6,18 +6,17 @@ use std::os::fd::BorrowedFd;
 
 use netdev::Interface;
 use netdev::interface::XdpMode;
-use netdev::responder::Program;
 use netdev::steering::{Endpoint, Steering, SteeringError};
-use netdev::witness::{Seen, Witness};
 use rustix::event::PollFd;
 
 use super::bursts::Socket;
 use super::{Options, StartError, endpoints};
 use crate::responder::Responder;
 use crate::responder::counters::{Counter, Counts};
-use crate::responder::program;
+use crate::responder::program::Program;
 use crate::responder::settings::Settings;
 use crate::responder::tables::Tables;
+use crate::responder::witness::{Seen, Witness};
 
 /// Who attaches the program that leads to the responder's.
 ///
@@ -58,9 +57,9 @@ impl InPlace {
         engine: impl FnOnce() -> Option<Box<dyn Owner>>,
     ) -> Result<Self, StartError> {
         let endpoints = endpoints::all(options)?;
-        let mut program = Program::load(&program::setup(&settings, &tables))?;
+        let mut program = Program::load(&settings, &tables)?;
         let witness = match options.witness {
-            true => Some(Witness::load(program.fd()?)?),
+            true => Some(Witness::load(&program)?),
             false => None,
         };
         let called = match &witness {
@@ -135,8 +134,7 @@ impl InPlace {
     }
 
     pub fn counts(&self) -> Result<Counts, SteeringError> {
-        let in_place = program::counts(&self.program.counts()?);
-        Ok(in_place.plus(self.responder.counts()))
+        Ok(self.program.counts()?.plus(self.responder.counts()))
     }
 
     pub fn seen(&self) -> Result<Vec<Seen>, SteeringError> {

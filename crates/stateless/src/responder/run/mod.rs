@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use netdev::Interface;
 use netdev::interface::XdpMode;
-use netdev::witness::Seen;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -22,6 +21,7 @@ use super::counters::Counts;
 use super::repair::MOST;
 use super::settings::{MAX_BURST_BODY, Settings};
 use super::tables::Tables;
+use super::witness::Seen;
 use error::step;
 
 pub use error::StartError;

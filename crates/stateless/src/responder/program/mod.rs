@@ -1,8 +1,8 @@
-//! The program of the stateless responder, which the [steering](crate::steering) program calls for
-//! the ports that are its own.
+//! The responder's program in the driver, which the [steering](netdev::steering) program calls for the ports that
+//! are its own.
 //!
-//! What it answers is decided elsewhere (the crate `stateless` has the same function, and the
-//! texts); here it is loaded, told, asked what it counted, and run over single frames.
+//! It answers as [`Responder`](super::Responder) does; here it is loaded with the same settings and texts, asked
+//! what it counted, and run over single frames.
 
 mod layout;
 
@@ -10,16 +10,19 @@ use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, XskMap};
+use aya::programs::ProgramFd;
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use netdev::programs::{Run, fd_of, load_error, load_program, take_map, test_run};
+use netdev::steering::{MAX_QUEUES, SteeringError};
 
-pub use layout::{
-    BODY_SIZE, COUNTER_SLOTS, FIELDS_SIZE, FixedObject, LINE_SIZE, MAX_BODIES, MAX_BROADCASTS,
-    MAX_OBJECTS, MAX_RANGES, PATH_SIZE, Setup,
+use super::counters::{COUNTERS, Counts};
+use super::objects::{MAX_OBJECTS, MAX_PATH};
+use super::settings::{MAX_RANGES, Settings};
+use super::tables::Tables;
+use layout::{
+    BODY_SIZE, BodyValue, COUNTER_SLOTS, CountsValue, FIELDS_SIZE, LINE_SIZE, LineValue,
+    MAX_BODIES, MAX_STATUS, ObjectValue, PathKey,
 };
-
-use crate::programs::{Run, fd_of, load_error, load_program, take_map, test_run};
-use crate::steering::{MAX_QUEUES, SteeringError};
-use layout::{Body, Config, Counts, Line, Object, Path};
 
 /// The compiled program.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/responder.bpf.o"));
@@ -30,40 +33,59 @@ const PROGRAM: &str = "respond";
 /// The loaded program and its tables. It answers nothing before a steering program calls it.
 pub struct Program {
     object: Ebpf,
-    counts: PerCpuArray<MapData, Counts>,
+    counts: PerCpuArray<MapData, CountsValue>,
     detours: XskMap<MapData>,
 }
 
+// Its counters have the numbers of `Counter`.
+const _: () = assert!(COUNTERS <= COUNTER_SLOTS);
+
 /// Bytes of an answer that a test run takes.
 const ANSWER_ROOM: usize = 4096;
+
+/// Why the program cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// Settings or texts are more than it has room for.
+    #[error("the responder's program has no room for so many {0}")]
+    NoRoom(&'static str),
+    /// The kernel.
+    #[error(transparent)]
+    Steering(#[from] SteeringError),
+}
 
 impl Program {
     /// Loads the program and fills its tables.
     ///
     /// # Errors
     /// [`SteeringError::NotPermitted`] without CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; [`SteeringError::Load`]
-    /// if the kernel does not take the program; [`SteeringError::Setup`] if a text or table is
+    /// if the kernel does not take the program; [`ProgramError::NoRoom`] if a text or table is
     /// longer than the program's.
-    pub fn load(setup: &Setup) -> Result<Self, SteeringError> {
-        check(setup)?;
-        let config = Config::new(setup);
+    pub fn load(settings: &Settings, tables: &Tables) -> Result<Self, ProgramError> {
+        check(settings, tables)?;
+        Ok(Self::load_fitting(settings, tables)?)
+    }
+
+    fn load_fitting(settings: &Settings, tables: &Tables) -> Result<Self, SteeringError> {
+        let config = layout::config(settings);
         let mut object = EbpfLoader::new()
             .override_global("settings", &config, true)
             .load(OBJECT)
             .map_err(|failed| load_error(&failed))?;
-        let mut lines: Array<_, Line> = take_map(&mut object, "lines", Array::try_from)?;
-        for (status, line) in (0..).zip(&setup.lines) {
-            lines.set(status, Line::new(line.as_bytes()), 0)?;
+        let mut lines: Array<_, LineValue> = take_map(&mut object, "lines", Array::try_from)?;
+        for status in 0..MAX_STATUS {
+            lines.set(status, layout::line(tables.line(status)), 0)?;
         }
-        let mut bodies: Array<_, Body> = take_map(&mut object, "bodies", Array::try_from)?;
-        for (number, body) in (0..).zip(&setup.bodies) {
-            bodies.set(number, Body::new(&body[..body.len().min(BODY_SIZE)]), 0)?;
+        let mut bodies: Array<_, BodyValue> = take_map(&mut object, "bodies", Array::try_from)?;
+        for (number, body) in (0..).zip(tables.bodies()) {
+            bodies.set(number, layout::body(body), 0)?;
         }
-        let mut objects: Array<_, Object> = take_map(&mut object, "objects", Array::try_from)?;
-        let mut paths: HashMap<_, Path, u32> = take_map(&mut object, "paths", HashMap::try_from)?;
-        for (number, fixed) in (0..).zip(&setup.objects) {
-            objects.set(number, Object::new(fixed), 0)?;
-            paths.insert(Path::new(&fixed.path), number, 0)?;
+        let mut objects: Array<_, ObjectValue> = take_map(&mut object, "objects", Array::try_from)?;
+        let mut paths: HashMap<_, PathKey, u32> =
+            take_map(&mut object, "paths", HashMap::try_from)?;
+        for (number, fixed) in (0..).zip(tables.objects()) {
+            objects.set(number, layout::object(fixed), 0)?;
+            paths.insert(layout::path(&fixed.path), number, 0)?;
         }
         let counts = take_map(&mut object, "counts_map", PerCpuArray::try_from)?;
         let detours = take_map(&mut object, "detours", XskMap::try_from)?;
@@ -86,14 +108,14 @@ impl Program {
         Ok(self.detours.set(queue, socket.as_fd().as_raw_fd(), 0)?)
     }
 
-    /// What was counted since it was loaded, by the numbers of its counters.
+    /// What was counted since it was loaded.
     ///
     /// # Errors
     /// [`SteeringError::Map`].
-    pub fn counts(&self) -> Result<[u64; COUNTER_SLOTS], SteeringError> {
-        let mut sums = [0; COUNTER_SLOTS];
+    pub fn counts(&self) -> Result<Counts, SteeringError> {
+        let mut sums = Counts::default();
         for counts in self.counts.get(&0, 0)?.iter() {
-            for (sum, count) in sums.iter_mut().zip(counts.0) {
+            for (sum, count) in sums.0.iter_mut().zip(counts) {
                 *sum += count;
             }
         }
@@ -105,7 +127,12 @@ impl Program {
     /// # Errors
     /// [`SteeringError::Object`].
     pub fn fd(&self) -> Result<BorrowedFd<'_>, SteeringError> {
-        Ok(fd_of(&self.object, PROGRAM)?.as_fd())
+        Ok(self.program_fd()?.as_fd())
+    }
+
+    /// The same, for an array of programs.
+    pub(super) fn program_fd(&self) -> Result<&ProgramFd, SteeringError> {
+        fd_of(&self.object, PROGRAM)
     }
 
     /// Runs the program `times` times over copies of one frame, as if each had arrived on queue 0
@@ -127,20 +154,19 @@ impl fmt::Debug for Program {
 }
 
 /// The program cuts what is too long, and would send something else than it promised.
-fn check(setup: &Setup) -> Result<(), SteeringError> {
-    let objects = &setup.objects;
+fn check(settings: &Settings, tables: &Tables) -> Result<(), ProgramError> {
+    let objects = tables.objects();
     let fits = [
-        ("ranges of ports", setup.ports.len() <= MAX_RANGES),
-        ("bodies", setup.bodies.len() <= MAX_BODIES),
+        ("ranges of ports", settings.ports.len() <= MAX_RANGES),
+        ("bodies", tables.bodies().len() <= MAX_BODIES),
         ("objects", objects.len() <= MAX_OBJECTS),
-        ("status lines", setup.lines.len() <= 600),
         (
             "bytes of a status line",
-            setup.lines.iter().all(|line| line.len() <= LINE_SIZE),
+            (0..MAX_STATUS).all(|status| tables.line(status).len() <= LINE_SIZE),
         ),
         (
             "bytes of an object's path",
-            objects.iter().all(|object| object.path.len() <= PATH_SIZE),
+            objects.iter().all(|object| object.path.len() <= MAX_PATH),
         ),
         (
             "bytes of an object's header fields",
@@ -150,14 +176,13 @@ fn check(setup: &Setup) -> Result<(), SteeringError> {
         ),
         (
             "bytes of an object's body",
-            objects.iter().all(|object| {
-                let body = setup.bodies.get(object.body as usize);
-                body.is_some_and(|body| body.len() <= BODY_SIZE)
-            }),
+            objects
+                .iter()
+                .all(|object| tables.body(object.body).len() <= BODY_SIZE),
         ),
     ];
     match fits.iter().find(|(_, fits)| !fits) {
-        Some((what, _)) => Err(SteeringError::Setup(what)),
+        Some((what, _)) => Err(ProgramError::NoRoom(what)),
         None => Ok(()),
     }
 }

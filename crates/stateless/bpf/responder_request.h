@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Reading a request: the same steps as in the crate `stateless`, responder/request.rs and
- * responder/language.rs. Bytes behind the payload are zero, so nothing matches there.
+ * Reading a request: the same steps as in src/responder/request.rs and
+ * src/responder/language.rs. Bytes behind the payload are zero, so nothing matches there.
  */
 #ifndef RESPONDER_REQUEST_H
 #define RESPONDER_REQUEST_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
  * What the program of the responder and this crate both know: layouts, numbers, maps.
- * The other half is in src/responder/layout.rs; the numbers of counters and bodies are those of
- * the crate `stateless`.
+ * The other half is in src/responder/program/layout.rs; the numbers of counters and bodies are those
+ * of src/responder/counters.rs and tables.rs.
  */
 #ifndef RESPONDER_H
 #define RESPONDER_H

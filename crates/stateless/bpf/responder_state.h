@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * The state that is in the numbers of a segment: the same as in the crate `stateless`,
- * responder/state.rs.
+ * The state that is in the numbers of a segment: the same as in
+ * src/responder/state.rs.
  */
 #ifndef RESPONDER_STATE_H
 #define RESPONDER_STATE_H

@@ -2,7 +2,7 @@
 /*
  * The stateless responder at the driver's edge: a frame in, at most one frame out, in its place.
  *
- * This is the function `Responder::respond` of the crate `stateless`, with the same bytes for the
+ * This is the function `Responder::respond` of this crate, with the same bytes for the
  * same frame; a test compares the two. The argument is there and in docs/stateless.md; here are
  * the steps. The frame is copied to a buffer of this CPU, the answer is written to another, and
  * the frame is made as long as the answer and overwritten. Where a driver left no room for that,

@@ -14,7 +14,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-/* Layouts and numbers below are repeated in src/witness.rs. */
+/* Layouts and numbers below are repeated in src/responder/witness.rs. */
 
 #define SAMPLES 64
 #define SAMPLE_SIZE 128

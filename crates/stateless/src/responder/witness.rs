@@ -2,17 +2,18 @@
 //! and what the path rewrote be told.
 //!
 //! The program in `bpf/witness.bpf.c` stands between the steering program and the
-//! [responder's](crate::responder): it keeps the first bytes of the last SYNs and hands every frame
+//! [responder's](super::program): it keeps the first bytes of the last SYNs and hands every frame
 //! on.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use aya::maps::{Array, MapData};
+use aya::maps::{Array, MapData, ProgramArray};
 use aya::{Ebpf, include_bytes_aligned};
+use netdev::programs::{fd_of, load_error, load_program, take_map};
+use netdev::steering::SteeringError;
 
-use crate::programs::{fd_of, load_error, load_program, take_map};
-use crate::steering::{SteeringError, map_of_programs, set_program};
+use super::program::Program;
 
 /// The compiled program.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/witness.bpf.o"));
@@ -26,17 +27,10 @@ pub const SAMPLES: u32 = 64;
 /// So many bytes of each: more than Ethernet with a VLAN tag, IPv6 and the longest TCP header take.
 pub const SAMPLE_SIZE: usize = 128;
 
-/// `struct sample`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sample {
-    number: u64,
-    length: u64,
-    bytes: [u8; SAMPLE_SIZE],
-}
+const WORD: usize = size_of::<u64>();
 
-// SAFETY: integers only, without padding.
-unsafe impl aya::Pod for Sample {}
+/// `struct sample`: its number, how many bytes there are, and they.
+type Sample = [u8; 2 * WORD + SAMPLE_SIZE];
 
 /// A SYN that arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,20 +46,20 @@ pub struct Witness {
     object: Ebpf,
     samples: Array<MapData, Sample>,
     /// Where the program goes on; held.
-    _responders: MapData,
+    _responders: ProgramArray<MapData>,
 }
 
 impl Witness {
     /// Loads the program, which hands every frame on to `responder`.
     ///
     /// # Errors
-    /// As [`responder::Program::load`](crate::responder::Program::load).
-    pub fn load(responder: BorrowedFd<'_>) -> Result<Self, SteeringError> {
+    /// As [`Steering::load`](netdev::Steering::load).
+    pub fn load(responder: &Program) -> Result<Self, SteeringError> {
         let mut object = Ebpf::load(OBJECT).map_err(|failed| load_error(&failed))?;
         let samples = take_map(&mut object, "samples", Array::try_from)?;
-        let responders = take_map(&mut object, "responders", map_of_programs)?;
+        let mut responders = take_map(&mut object, "responders", ProgramArray::try_from)?;
         load_program(&mut object, PROGRAM)?;
-        set_program(responders.fd().as_fd(), Some(responder)).map_err(SteeringError::Call)?;
+        responders.set(0, responder.program_fd()?, 0)?;
         Ok(Self {
             object,
             samples,
@@ -90,20 +84,25 @@ impl Witness {
         let mut seen = Vec::new();
         for index in 0..SAMPLES {
             let sample = self.samples.get(&index, 0)?;
-            let length = usize::try_from(sample.length).unwrap_or(usize::MAX);
-            if length == 0 || sample != self.samples.get(&index, 0)? {
-                continue;
-            }
-            if let Some(bytes) = sample.bytes.get(..length) {
-                seen.push(Seen {
-                    number: sample.number,
-                    frame: bytes.to_vec(),
-                });
+            if sample == self.samples.get(&index, 0)? {
+                seen.extend(seen_in(&sample));
             }
         }
         seen.sort_by_key(|seen| seen.number);
         Ok(seen)
     }
+}
+
+/// What is in a sample, if there is one.
+fn seen_in(sample: &Sample) -> Option<Seen> {
+    let (number, rest) = sample.split_first_chunk::<WORD>()?;
+    let (length, bytes) = rest.split_first_chunk::<WORD>()?;
+    let length = usize::try_from(u64::from_ne_bytes(*length)).ok()?;
+    let frame = bytes.get(..length).filter(|frame| !frame.is_empty())?;
+    Some(Seen {
+        number: u64::from_ne_bytes(*number),
+        frame: frame.to_vec(),
+    })
 }
 
 impl fmt::Debug for Witness {

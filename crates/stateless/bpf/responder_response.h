@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * From what is asked to the bytes of a response: the same as in the crate `stateless`,
- * responder/response.rs.
+ * From what is asked to the bytes of a response: the same as in
+ * src/responder/response.rs.
  */
 #ifndef RESPONDER_RESPONSE_H
 #define RESPONDER_RESPONSE_H

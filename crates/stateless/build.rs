@@ -1,0 +1,5 @@
+//! Compiles the BPF programs of this crate.
+
+fn main() {
+    bpf_build::compile(&["responder", "witness"]);
+}
