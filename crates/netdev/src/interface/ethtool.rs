@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::request::Request;
+use super::request::InterfaceRequest;
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
@@ -205,7 +205,7 @@ pub(super) fn counter(control: &OwnedFd, name: &str, suffix: &str) -> io::Result
 }
 
 fn call<T>(control: &OwnedFd, name: &str, argument: &mut T) -> io::Result<()> {
-    let mut request = Request::new(name)?;
+    let mut request = InterfaceRequest::new(name)?;
     // `argument` is borrowed until this function returns, so it outlives the ioctl.
     request.set_data((&raw mut *argument).cast());
     request.ioctl(control, SIOCETHTOOL)

@@ -21,7 +21,7 @@ pub use request::NAME_MAX;
 pub use vlan_tags::VlanTags;
 pub use xdp::{AttachedProgram, XdpMode};
 
-use request::Request;
+use request::InterfaceRequest;
 
 /// A network interface of the caller's network namespace, as it was when it was looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Interface {
     pub fn find(name: &str) -> io::Result<Self> {
         let control = control_socket()?;
         let index = index_of(name)?;
-        let mut request = Request::new(name)?;
+        let mut request = InterfaceRequest::new(name)?;
         request.ioctl(&control, libc::SIOCGIFMTU)?;
         let mtu = request.integer();
         request.ioctl(&control, libc::SIOCGIFHWADDR)?;

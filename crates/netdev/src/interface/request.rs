@@ -7,9 +7,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 pub const NAME_MAX: usize = libc::IFNAMSIZ - 1;
 
 /// The argument of the ioctls that take an interface by name.
-pub(super) struct Request(libc::ifreq);
+pub(super) struct InterfaceRequest(libc::ifreq);
 
-impl Request {
+impl InterfaceRequest {
     pub(super) fn new(name: &str) -> io::Result<Self> {
         if name.len() > NAME_MAX {
             return Err(io::ErrorKind::InvalidInput.into());

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::netlink::{A_MOMENT, Netlink, Notified, ROUTE, Request, address_of, u32_at};
+use super::netlink::{A_MOMENT, Netlink, Notified, ROUTE, RequestMessage, address_of, u32_at};
 
 const RTM_NEWADDR: u16 = 20;
 const RTM_DELADDR: u16 = 21;
@@ -129,7 +129,7 @@ impl Addresses {
 /// The kernel does not say.
 pub fn ask(interface: u32) -> rustix::io::Result<Vec<IpAddr>> {
     let mut list = Vec::new();
-    let mut request = Request::new(RTM_GETADDR, &[0; IFADDR_LEN]);
+    let mut request = RequestMessage::new(RTM_GETADDR, &[0; IFADDR_LEN]);
     Netlink::open(ROUTE)?.dump(&mut request, |message| {
         if let Some(told) = told(interface, &message) {
             apply(&mut list, told);

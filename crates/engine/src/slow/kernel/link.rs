@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use wire::ethernet::MacAddr;
 
-use super::netlink::{A_MOMENT, Message, Netlink, Notified, ROUTE, Request, u32_at};
+use super::netlink::{A_MOMENT, Message, Netlink, Notified, ROUTE, RequestMessage, u32_at};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
@@ -107,7 +107,7 @@ impl AsFd for Link {
 pub fn ask(interface: u32) -> rustix::io::Result<Option<LinkState>> {
     let mut header = [0; IFINFO_LEN];
     header[4..8].copy_from_slice(&interface.to_ne_bytes());
-    let mut request = Request::new(RTM_GETLINK, &header);
+    let mut request = RequestMessage::new(RTM_GETLINK, &header);
     let mut state = None;
     let answer = Netlink::open(ROUTE)?.ask(&mut request, 0, |message| {
         apply(&mut state, interface, &message);

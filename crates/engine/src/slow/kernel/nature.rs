@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::netlink::{
-    A_WHILE, Attributes, Message, Netlink, Notified, ROUTE, Request, u16_at, u32_at,
+    A_WHILE, Attributes, Message, Netlink, Notified, ROUTE, RequestMessage, u16_at, u32_at,
 };
 
 const RTM_NEWLINK: u16 = 16;
@@ -42,7 +42,7 @@ impl Nature {
     pub fn of_interface(index: u32) -> rustix::io::Result<Self> {
         let mut header = [0; IFINFO_LEN];
         header[4..8].copy_from_slice(&index.to_ne_bytes());
-        let mut request = Request::new(RTM_GETLINK, &header);
+        let mut request = RequestMessage::new(RTM_GETLINK, &header);
         let mut nature = Self::default();
         Netlink::open(ROUTE)?.ask(&mut request, 0, |message| {
             if message.kind == RTM_NEWLINK {
@@ -64,7 +64,7 @@ impl Nature {
 /// What netlink said.
 pub fn vlans_on(index: u32) -> rustix::io::Result<Vec<String>> {
     let mut names = Vec::new();
-    let mut request = Request::new(RTM_GETLINK, &[0; IFINFO_LEN]);
+    let mut request = RequestMessage::new(RTM_GETLINK, &[0; IFINFO_LEN]);
     Netlink::open(ROUTE)?.dump(&mut request, |message| {
         if message.kind == RTM_NEWLINK {
             names.extend(vlan_on(&message, index));

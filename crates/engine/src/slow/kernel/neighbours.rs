@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::netlink::{
-    A_MOMENT, CREATE, Message, Netlink, Notified, ROUTE, Request, address_of, family,
+    A_MOMENT, CREATE, Message, Netlink, Notified, ROUTE, RequestMessage, address_of, family,
 };
 use super::netlink::{u16_at, u32_at};
 use queue_pair::control::Neighbour;
@@ -117,13 +117,13 @@ impl Neighbours {
         self.requests.ask(&mut request, 0, |_| ())
     }
 
-    fn request(&self, kind: u16, address: IpAddr, state: u16, flags: u8) -> Request {
+    fn request(&self, kind: u16, address: IpAddr, state: u16, flags: u8) -> RequestMessage {
         let mut header = [0u8; NDMSG_LEN];
         header[0] = family(address);
         header[4..8].copy_from_slice(&self.interface.to_ne_bytes());
         header[8..10].copy_from_slice(&state.to_ne_bytes());
         header[10] = flags;
-        let mut request = Request::new(kind, &header);
+        let mut request = RequestMessage::new(kind, &header);
         request.address(NDA_DST, address);
         request
     }

@@ -61,11 +61,11 @@ pub const A_WHILE: Duration = Duration::from_millis(1);
 
 /// A message under construction.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct RequestMessage {
     bytes: Vec<u8>,
 }
 
-impl Request {
+impl RequestMessage {
     /// A request of `kind` whose fixed part is `fixed`.
     pub fn new(kind: u16, fixed: &[u8]) -> Self {
         let mut bytes = Vec::with_capacity(128);
@@ -224,8 +224,8 @@ impl Netlink {
     /// that might not ask. What is asked `first` has been answered then.
     pub fn begin_dump(
         protocol: Option<Protocol>,
-        first: &mut Request,
-        request: &mut Request,
+        first: &mut RequestMessage,
+        request: &mut RequestMessage,
     ) -> rustix::io::Result<OwnedFd> {
         let mut netlink = Self::open(protocol)?;
         netlink.ask(first, 0, |_| ())?;
@@ -267,7 +267,7 @@ impl Netlink {
     /// Sends `request` and waits until the kernel acknowledged it; `each` sees what it answered.
     pub fn ask(
         &mut self,
-        request: &mut Request,
+        request: &mut RequestMessage,
         flags: u16,
         each: impl FnMut(Message<'_>),
     ) -> rustix::io::Result<()> {
@@ -277,7 +277,7 @@ impl Netlink {
     /// Asks for a whole table; `each` sees every entry.
     pub fn dump(
         &mut self,
-        request: &mut Request,
+        request: &mut RequestMessage,
         each: impl FnMut(Message<'_>),
     ) -> rustix::io::Result<()> {
         self.exchange(request, NLM_F_DUMP, each)
@@ -285,7 +285,7 @@ impl Netlink {
 
     fn exchange(
         &mut self,
-        request: &mut Request,
+        request: &mut RequestMessage,
         flags: u16,
         each: impl FnMut(Message<'_>),
     ) -> rustix::io::Result<()> {
@@ -293,7 +293,7 @@ impl Netlink {
         self.answers(each)
     }
 
-    fn send(&mut self, request: &mut Request, flags: u16) -> rustix::io::Result<()> {
+    fn send(&mut self, request: &mut RequestMessage, flags: u16) -> rustix::io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         let kernel = SocketAddrNetlink::new(0, 0);
         let bytes = request.seal(flags, self.sequence);
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn attributes_survive_a_round_trip() {
-        let mut request = Request::new(30, &[1, 2, 3, 4]);
+        let mut request = RequestMessage::new(30, &[1, 2, 3, 4]);
         request
             .attribute(1, &[9, 8, 7])
             .address(2, "10.0.0.1".parse().unwrap());
@@ -444,7 +444,7 @@ mod tests {
         let says = Netlink::open(ANYBODY).expect("a socket");
         let all = SocketAddrNetlink::new(0, 1);
         for number in 0..200 {
-            let mut request = Request::new(30, &[0; 1024]);
+            let mut request = RequestMessage::new(30, &[0; 1024]);
             // Who does not hear it is not the sender's business.
             let _ = sendto(&says.fd, request.seal(0, number), SendFlags::NOSIGNAL, &all);
         }
@@ -472,7 +472,7 @@ mod tests {
         let name = SocketAddrNetlink::try_from(name).expect("of netlink");
         let says = Netlink::open(ANYBODY).expect("a socket");
         for number in 0..3 {
-            let mut request = Request::new(30, &[1, 2, 3, 4]);
+            let mut request = RequestMessage::new(30, &[1, 2, 3, 4]);
             let bytes = request.seal(0, number);
             sendto(&says.fd, bytes, SendFlags::NOSIGNAL, &name).expect("sent");
         }
@@ -490,7 +490,7 @@ mod tests {
 
     #[test]
     fn cut_messages_end_the_iteration() {
-        let mut request = Request::new(30, &[1, 2, 3, 4]);
+        let mut request = RequestMessage::new(30, &[1, 2, 3, 4]);
         request.attribute(1, &[0; 40]);
         let bytes = request.seal(0, 1).to_vec();
         for cut in 0..bytes.len() {

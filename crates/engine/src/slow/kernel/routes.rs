@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::netlink::{
-    A_MOMENT, Attributes, Netlink, Notified, ROUTE, Request, address_of, family, u32_at,
+    A_MOMENT, Attributes, Netlink, Notified, ROUTE, RequestMessage, address_of, family, u32_at,
 };
 use rustix::io::Errno;
 
@@ -155,12 +155,12 @@ fn question(
     source: Option<IpAddr>,
     interface: Option<u32>,
     flags: u32,
-) -> Request {
+) -> RequestMessage {
     let mut header = [0u8; RTMSG_LEN];
     header[0] = family(destination);
     header[1] = if destination.is_ipv4() { 32 } else { 128 };
     header[8..].copy_from_slice(&flags.to_ne_bytes());
-    let mut request = Request::new(RTM_GETROUTE, &header);
+    let mut request = RequestMessage::new(RTM_GETROUTE, &header);
     request.address(RTA_DST, destination);
     if let Some(source) = source {
         request.address(RTA_SRC, source);

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::netlink::{Netlink, Request, SOCK_DIAG, u32_at};
+use super::netlink::{Netlink, RequestMessage, SOCK_DIAG, u32_at};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const IPPROTO_TCP: u8 = 6;
@@ -28,7 +28,7 @@ pub fn listening_sockets() -> rustix::io::Result<HashMap<u64, u32>> {
         body[0] = family;
         body[1] = IPPROTO_TCP;
         body[4..8].copy_from_slice(&(1u32 << TCP_LISTEN).to_ne_bytes());
-        let mut request = Request::new(SOCK_DIAG_BY_FAMILY, &body);
+        let mut request = RequestMessage::new(SOCK_DIAG_BY_FAMILY, &body);
         netlink.dump(&mut request, |message| {
             if let Some((answer, _)) = message.split::<ANSWER_LEN>() {
                 // Two halves, the lower one first.
@@ -53,7 +53,7 @@ pub fn kernel_connections(port: u16) -> rustix::io::Result<usize> {
         // The socket id starts at 8; its first field is the local port, which the kernel filters
         // by when it dumps.
         body[8..10].copy_from_slice(&port.to_be_bytes());
-        let mut request = Request::new(SOCK_DIAG_BY_FAMILY, &body);
+        let mut request = RequestMessage::new(SOCK_DIAG_BY_FAMILY, &body);
         netlink.dump(&mut request, |message| {
             if let Some((answer, _)) = message.split::<ANSWER_LEN>() {
                 let local = u16::from_be_bytes([answer[4], answer[5]]);

@@ -1,7 +1,7 @@
 //! Traffic control (tc): filters and queues by which the kernel drops, marks, redirects or shapes what passes an
 //! interface. What is offloaded passes none of them; nobody follows them here, and whoever made them is told.
 
-use super::netlink::{Netlink, ROUTE, Request, u32_at};
+use super::netlink::{Netlink, ROUTE, RequestMessage, u32_at};
 
 const NEWQDISC: u16 = 36;
 const GETQDISC: u16 = 38;
@@ -61,7 +61,7 @@ fn kinds(
     header[INTERFACE..INTERFACE + 4].copy_from_slice(&index.to_ne_bytes());
     header[12..16].copy_from_slice(&parent.to_ne_bytes());
     let mut kinds = Vec::new();
-    netlink.dump(&mut Request::new(ask, &header), |message| {
+    netlink.dump(&mut RequestMessage::new(ask, &header), |message| {
         if message.kind != told {
             return;
         }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::{Errno, Result};
 
-use super::netlink::{Netlink, Request, XFRM, u32_at};
+use super::netlink::{Netlink, RequestMessage, XFRM, u32_at};
 
 const NEWSPDINFO: u16 = 0x24;
 const GETSPDINFO: u16 = 0x25;
@@ -29,7 +29,7 @@ pub fn has_policies() -> Result<bool> {
         opened => opened?,
     };
     let mut any = false;
-    let mut request = Request::new(GETSPDINFO, &[0; 4]);
+    let mut request = RequestMessage::new(GETSPDINFO, &[0; 4]);
     netlink.ask(&mut request, 0, |message| {
         let info = message
             .split::<4>()
@@ -37,7 +37,7 @@ pub fn has_policies() -> Result<bool> {
         let count = |at| info.and_then(|info| u32_at(info, at)).unwrap_or(0);
         any |= message.kind == NEWSPDINFO && (count(0) != 0 || count(4) != 0);
     })?;
-    let mut request = Request::new(GETDEFAULT, &[0; 4]);
+    let mut request = RequestMessage::new(GETDEFAULT, &[0; 4]);
     let asked = netlink.ask(&mut request, 0, |message| {
         let defaults = message.split::<3>();
         any |= defaults.is_some_and(|([come, _, leave], _)| *come == BLOCK || *leave == BLOCK);

@@ -15,7 +15,7 @@ use wire::ethernet::MacAddr;
 
 use super::channel::{ANSWER, Begun, pair, receive, send};
 use super::doer::{Doer, Done};
-use super::words::{Dump, Request};
+use super::words::{Dump, Operation};
 use crate::slow::kernel::netlink::Netlink;
 use crate::slow::kernel::privileges::Rights;
 
@@ -221,16 +221,16 @@ impl Opener {
     }
 
     /// Asks about a neighbour, and waits for as long as that takes: the kernel answers when it has its lock.
-    fn ask_of_neighbour(&self, request: &Request) -> Result<()> {
+    fn ask_of_neighbour(&self, operation: &Operation) -> Result<()> {
         // That the opener is there all the same it says where no lock is waited for.
-        let is_there = || self.ask(&Request::Alive, None).is_ok();
-        let done = self.ask_by(&self.0.neighbours, is_there, request, None);
+        let is_there = || self.ask(&Operation::Alive, None).is_ok();
+        let done = self.ask_by(&self.0.neighbours, is_there, operation, None);
         done.map(drop)
     }
 
     /// Asks anything else, and waits for the answer.
-    fn ask(&self, request: &Request, fd: Option<BorrowedFd<'_>>) -> Result<Done> {
-        self.ask_by(&self.0.others, || false, request, fd)
+    fn ask(&self, operation: &Operation, fd: Option<BorrowedFd<'_>>) -> Result<Done> {
+        self.ask_by(&self.0.others, || false, operation, fd)
     }
 
     /// Asks by one of its ways. Where the answer is late, it is waited for while it `may_come`.
@@ -241,18 +241,18 @@ impl Opener {
         &self,
         way: &Mutex<Way>,
         may_come: impl Fn() -> bool,
-        request: &Request,
+        operation: &Operation,
         fd: Option<BorrowedFd<'_>>,
     ) -> Result<Done> {
         // Whoever panics ends the engine.
         let mut way = way.lock().unwrap_or_else(PoisonError::into_inner);
         let there = match &mut *way {
-            Way::Here(doer) => return doer.perform(request, fd),
+            Way::Here(doer) => return doer.perform(operation, fd),
             Way::There(there) => there,
             Way::Gone => return Err(Errno::PIPE),
         };
         there.number = there.number.wrapping_add(1);
-        let bytes = request.encode(there.number)?;
+        let bytes = operation.encode(there.number)?;
         let patience = self.0.patience;
         let mut answered =
             send(&there.socket, &[IoSlice::new(&bytes)], fd).and_then(|()| there.answer(patience));
@@ -282,67 +282,67 @@ impl Opener {
 
     /// Has the kernel resolve a neighbour on an interface, or probe it.
     pub fn probe(&self, interface: u32, address: IpAddr) -> Result<()> {
-        self.ask_of_neighbour(&Request::Probe { interface, address })
+        self.ask_of_neighbour(&Operation::Probe { interface, address })
     }
 
     /// Tells the kernel that a neighbour answers.
     pub fn confirm(&self, interface: u32, address: IpAddr, mac: MacAddr) -> Result<()> {
-        let request = Request::Confirm {
+        let confirm = Operation::Confirm {
             interface,
             address,
             mac,
         };
-        self.ask_of_neighbour(&request)
+        self.ask_of_neighbour(&confirm)
     }
 
     /// Has the device of an interface take the tags of VLANs off, or leave them on.
     pub fn strip_vlan_tags(&self, interface: u32, strip: bool) -> Result<()> {
         // This waits for the kernel's lock as well.
-        self.ask_of_neighbour(&Request::VlanTags { interface, strip })
+        self.ask_of_neighbour(&Operation::VlanTags { interface, strip })
     }
 
     /// An AF_XDP socket.
     pub fn socket(&self) -> Result<OwnedFd> {
-        self.ask_for(&Request::Socket)
+        self.ask_for(&Operation::Socket)
     }
 
     /// A dump of nf_tables that has begun.
     pub fn rules(&self, what: Dump) -> Result<Netlink> {
-        self.ask_for(&Request::Rules(what)).map(Netlink::begun)
+        self.ask_for(&Operation::Rules(what)).map(Netlink::begun)
     }
 
     /// The same of a set's elements.
     pub fn elements(&self, family: u8, table: &str, set: &str) -> Result<Netlink> {
         let (table, set) = (table.to_owned(), set.to_owned());
-        self.ask_for(&Request::Elements { family, table, set })
+        self.ask_for(&Operation::Elements { family, table, set })
             .map(Netlink::begun)
     }
 
     /// What hears when rules change.
     pub fn rule_changes(&self) -> Result<Netlink> {
-        self.ask_for(&Request::RuleChanges).map(Netlink::begun)
+        self.ask_for(&Operation::RuleChanges).map(Netlink::begun)
     }
 
     /// Whether IPsec has policies.
     pub fn has_policies(&self) -> Result<bool> {
-        let done = self.ask(&Request::Policies, None)?;
+        let done = self.ask(&Operation::Policies, None)?;
         Ok(done.told.first().is_some_and(|any| *any != 0))
     }
 
     /// What hears when those change; none where there can be none.
     pub fn policy_changes(&self) -> Result<Option<Netlink>> {
-        let done = self.ask(&Request::PolicyChanges, None)?;
+        let done = self.ask(&Operation::PolicyChanges, None)?;
         Ok(done.fd.map(Netlink::begun))
     }
 
     /// The hooks at which a cgroup has programs.
     pub fn hooks(&self, cgroup: BorrowedFd<'_>) -> Result<Vec<Hook>> {
-        let done = self.ask(&Request::Hooks, Some(cgroup))?;
+        let done = self.ask(&Operation::Hooks, Some(cgroup))?;
         Ok(Hook::decode(&done.told))
     }
 
-    fn ask_for(&self, request: &Request) -> Result<OwnedFd> {
-        self.ask(request, None)?.fd.ok_or(Errno::PROTO)
+    fn ask_for(&self, operation: &Operation) -> Result<OwnedFd> {
+        self.ask(operation, None)?.fd.ok_or(Errno::PROTO)
     }
 }
 

@@ -8,7 +8,7 @@ use netdev::interface::VlanTags;
 use netdev::xdp;
 use rustix::io::{Errno, Result};
 
-use super::words::{Dump, Request};
+use super::words::{Dump, Operation};
 use crate::slow::kernel::neighbours::{Knowledge, Neighbours};
 use crate::slow::kernel::netlink::{self, NETFILTER, NFTABLES, Netlink};
 use crate::slow::kernel::xfrm;
@@ -29,12 +29,12 @@ const NFTABLES_GROUP: u32 = 1 << 6;
 
 /// Begins a dump, on a socket by which a large message has been received before: the kernel makes room in an answer as
 /// for those that were, and ends a dump, without a word, whose first entry finds none.
-fn begin_dump(request: &mut netlink::Request) -> Result<Done> {
-    let mut first = netlink::Request::new(GETGEN, &[0; GENMSG_LEN]);
+fn begin_dump(request: &mut netlink::RequestMessage) -> Result<Done> {
+    let mut first = netlink::RequestMessage::new(GETGEN, &[0; GENMSG_LEN]);
     Netlink::begin_dump(NETFILTER, &mut first, request).map(Done::from)
 }
 
-/// What comes of a request.
+/// What comes of an operation.
 #[derive(Debug, Default)]
 pub struct Done {
     /// The descriptor that was asked for.
@@ -117,13 +117,13 @@ impl Doer {
         })
     }
 
-    /// Does what a request asks for, with the descriptor that came along.
+    /// Does what is asked for, with the descriptor that came along.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn perform(&mut self, request: &Request, came: Option<BorrowedFd<'_>>) -> Result<Done> {
-        match request {
-            Request::Probe { interface, address } => {
+    pub fn perform(&mut self, operation: &Operation, came: Option<BorrowedFd<'_>>) -> Result<Done> {
+        match operation {
+            Operation::Probe { interface, address } => {
                 let address = *address;
                 let neighbours = self.on(*interface)?;
                 // A permanent entry would become one like others, whose neighbour is asked.
@@ -136,7 +136,7 @@ impl Doer {
                 }
                 Ok(Done::default())
             }
-            Request::Confirm {
+            Operation::Confirm {
                 interface,
                 address,
                 mac,
@@ -153,8 +153,8 @@ impl Doer {
                     _ => Err(Errno::ACCESS),
                 }
             }
-            Request::Alive => Ok(Done::default()),
-            Request::Socket => xdp::new_socket().map(Done::from).map_err(|error| {
+            Operation::Alive => Ok(Done::default()),
+            Operation::Socket => xdp::new_socket().map(Done::from).map_err(|error| {
                 tracing::debug!(%error, "no AF_XDP socket");
                 match error {
                     xdp::OpenError::NotPermitted => Errno::PERM,
@@ -162,29 +162,29 @@ impl Doer {
                     _ => Errno::NFILE,
                 }
             }),
-            Request::Rules(what) => {
+            Operation::Rules(what) => {
                 let number = match what {
                     Dump::Tables => GETTABLE,
                     Dump::Chains => GETCHAIN,
                     Dump::Rules => GETRULE,
                     Dump::Sets => GETSET,
                 };
-                let mut request = netlink::Request::new(number, &[0; GENMSG_LEN]);
+                let mut request = netlink::RequestMessage::new(number, &[0; GENMSG_LEN]);
                 begin_dump(&mut request)
             }
-            Request::Elements { family, table, set } => {
-                let mut request = netlink::Request::new(GETSETELEM, &[*family, 0, 0, 0]);
+            Operation::Elements { family, table, set } => {
+                let mut request = netlink::RequestMessage::new(GETSETELEM, &[*family, 0, 0, 0]);
                 let with_end = |name: &str| [name.as_bytes(), &[0]].concat();
                 request
                     .attribute(NFTA_SET_ELEM_LIST_TABLE, &with_end(table))
                     .attribute(NFTA_SET_ELEM_LIST_SET, &with_end(set));
                 begin_dump(&mut request)
             }
-            Request::RuleChanges => {
+            Operation::RuleChanges => {
                 let hears = Netlink::subscribe(NETFILTER, NFTABLES_GROUP)?;
                 Ok(OwnedFd::from(hears).into())
             }
-            Request::VlanTags { interface, strip } => {
+            Operation::VlanTags { interface, strip } => {
                 let mut tags = self.tags.iter();
                 let of = tags.find(|(index, _)| index == interface);
                 let (_, tags) = of.ok_or(Errno::OPNOTSUPP)?;
@@ -192,15 +192,15 @@ impl Doer {
                     .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::OPNOTSUPP))?;
                 Ok(Done::default())
             }
-            Request::Policies => Ok(Done {
+            Operation::Policies => Ok(Done {
                 fd: None,
                 told: vec![xfrm::has_policies()?.into()],
             }),
-            Request::PolicyChanges => Ok(Done {
+            Operation::PolicyChanges => Ok(Done {
                 fd: xfrm::changes()?,
                 told: Vec::new(),
             }),
-            Request::Hooks => {
+            Operation::Hooks => {
                 let hooks = cgroup::hooks(came.ok_or(Errno::BADF)?);
                 let hooks = hooks
                     .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::OPNOTSUPP))?;

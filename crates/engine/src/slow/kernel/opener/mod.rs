@@ -19,7 +19,7 @@ pub use client::Opener;
 pub use doer::Done;
 pub use serve::{on_a_thread, run};
 pub use stock::restock;
-pub use words::{Dump, Request};
+pub use words::{Dump, Operation};
 
 /// Begins one for the interfaces with these indices.
 pub type Start = fn(&[u32]) -> std::io::Result<Begun>;

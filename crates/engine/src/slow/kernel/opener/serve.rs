@@ -10,7 +10,7 @@ use rustix::process::{
 
 use super::channel::{Begun, pair, receive, send};
 use super::doer::{Doer, Done};
-use super::words::{LEN, Request, number};
+use super::words::{LEN, Operation, number};
 use crate::all_or_none::AbortOnPanic;
 use crate::slow::kernel::privileges::{self, Rights};
 
@@ -78,9 +78,9 @@ fn serve(socket: &OwnedFd, interfaces: &[u32]) -> Result<()> {
         };
         let request = bytes.get(..came.bytes).unwrap_or_default();
         let number = number(request);
-        let done = Request::judge(request, interfaces).and_then(|request| {
+        let done = Operation::judge(request, interfaces).and_then(|operation| {
             let fd = came.fds.first().map(AsFd::as_fd);
-            doer.perform(&request, fd)
+            doer.perform(&operation, fd)
         });
         match answer(socket, number, done) {
             Err(Errno::PIPE) => return Ok(()),

@@ -34,9 +34,9 @@ impl Dump {
     const ALL: [Self; 4] = [Self::Tables, Self::Chains, Self::Rules, Self::Sets];
 }
 
-/// A request.
+/// What a request asks for: an operation that takes a privilege.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
+pub enum Operation {
     /// Have the kernel resolve a neighbour on one of the interfaces, or probe it.
     Probe {
         /// The interface's index.
@@ -91,7 +91,7 @@ pub fn number(bytes: &[u8]) -> u16 {
     number.try_into().map_or(0, u16::from_ne_bytes)
 }
 
-impl Request {
+impl Operation {
     /// As it travels, with a number by which its answer is known.
     ///
     /// # Errors
@@ -239,13 +239,13 @@ mod tests {
 
     const OURS: [u32; 2] = [3, 7];
 
-    fn of(interface: u32, address: &str) -> Request {
+    fn of(interface: u32, address: &str) -> Operation {
         let address = address.parse().expect("an address");
-        Request::Probe { interface, address }
+        Operation::Probe { interface, address }
     }
 
-    fn judged(request: &Request) -> Result<Request> {
-        Request::judge(&request.encode(7)?, &OURS)
+    fn judged(operation: &Operation) -> Result<Operation> {
+        Operation::judge(&operation.encode(7)?, &OURS)
     }
 
     #[test]
@@ -254,37 +254,37 @@ mod tests {
         let all = [
             of(3, "10.1.2.3"),
             of(7, "fe80::1"),
-            Request::Confirm {
+            Operation::Confirm {
                 interface: 7,
                 address,
                 mac: MacAddr([2, 0, 0, 0, 0, 9]),
             },
-            Request::Socket,
-            Request::Rules(Dump::Tables),
-            Request::Rules(Dump::Sets),
-            Request::Elements {
+            Operation::Socket,
+            Operation::Rules(Dump::Tables),
+            Operation::Rules(Dump::Sets),
+            Operation::Elements {
                 family: 1,
                 table: "filter".to_owned(),
                 set: "n".repeat(255),
             },
-            Request::RuleChanges,
-            Request::Hooks,
-            Request::Alive,
-            Request::Policies,
-            Request::PolicyChanges,
-            Request::VlanTags {
+            Operation::RuleChanges,
+            Operation::Hooks,
+            Operation::Alive,
+            Operation::Policies,
+            Operation::PolicyChanges,
+            Operation::VlanTags {
                 interface: 7,
                 strip: true,
             },
-            Request::VlanTags {
+            Operation::VlanTags {
                 interface: 3,
                 strip: false,
             },
         ];
-        for (request, its) in all.into_iter().zip(0xfe_u16..) {
-            let bytes = request.encode(its).expect("short");
+        for (operation, its) in all.into_iter().zip(0xfe_u16..) {
+            let bytes = operation.encode(its).expect("short");
             assert_eq!(number(&bytes), its);
-            assert_eq!(judged(&request), Ok(request));
+            assert_eq!(judged(&operation), Ok(operation));
         }
         assert_eq!(number(&[1, 0, 9]), 0);
     }
@@ -293,17 +293,17 @@ mod tests {
     fn what_is_outside_of_the_configuration_is_refused() {
         for interface in [0, 1, 4, u32::MAX] {
             assert_eq!(judged(&of(interface, "10.1.2.3")), Err(Errno::ACCESS));
-            let confirm = Request::Confirm {
+            let confirm = Operation::Confirm {
                 interface,
                 address: "fe80::1".parse().expect("an address"),
                 mac: MacAddr([0; 6]),
             };
             assert_eq!(judged(&confirm), Err(Errno::ACCESS));
             let strip = true;
-            let tags = Request::VlanTags { interface, strip };
+            let tags = Operation::VlanTags { interface, strip };
             assert_eq!(judged(&tags), Err(Errno::ACCESS));
         }
-        let nothing = Request::judge(&of(3, "10.1.2.3").encode(7).expect("short"), &[]);
+        let nothing = Operation::judge(&of(3, "10.1.2.3").encode(7).expect("short"), &[]);
         assert_eq!(nothing, Err(Errno::ACCESS));
         let strange = ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "127.0.0.1", "::1"];
         for address in strange.into_iter().chain(["255.255.255.255"]) {
@@ -315,28 +315,28 @@ mod tests {
     fn what_is_no_request_is_refused() {
         let one = of(3, "10.1.2.3").encode(7).expect("short");
         for len in [0, 1, LEN - 1] {
-            assert_eq!(Request::judge(&one[..len], &OURS), Err(Errno::BADMSG));
+            assert_eq!(Operation::judge(&one[..len], &OURS), Err(Errno::BADMSG));
         }
         let long = [&one[..], &[0]].concat();
-        assert_eq!(Request::judge(&long, &OURS), Err(Errno::BADMSG));
+        assert_eq!(Operation::judge(&long, &OURS), Err(Errno::BADMSG));
         for kind in (0..=u8::MAX).filter(|kind| !(1..=11).contains(kind)) {
             let mut bytes = [0; LEN];
             bytes[0] = kind;
-            assert_eq!(Request::judge(&bytes, &OURS), Err(Errno::BADMSG));
+            assert_eq!(Operation::judge(&bytes, &OURS), Err(Errno::BADMSG));
         }
-        let mut dump = Request::Rules(Dump::Sets).encode(7).expect("short");
+        let mut dump = Operation::Rules(Dump::Sets).encode(7).expect("short");
         dump[1] = 4;
-        assert_eq!(Request::judge(&dump, &OURS), Err(Errno::BADMSG));
+        assert_eq!(Operation::judge(&dump, &OURS), Err(Errno::BADMSG));
         // A name that does not end, one that is no text, and one that no table has.
         let mut elements = [b'n'; LEN];
         elements[0] = 5;
-        assert_eq!(Request::judge(&elements, &OURS), Err(Errno::BADMSG));
+        assert_eq!(Operation::judge(&elements, &OURS), Err(Errno::BADMSG));
         elements = [0; LEN];
         (elements[0], elements[TABLE]) = (5, 0xff);
-        assert_eq!(Request::judge(&elements, &OURS), Err(Errno::BADMSG));
+        assert_eq!(Operation::judge(&elements, &OURS), Err(Errno::BADMSG));
         let set = "n".repeat(256);
         let (family, table) = (1, String::new());
-        let long = Request::Elements { family, table, set };
+        let long = Operation::Elements { family, table, set };
         assert_eq!(long.encode(7), Err(Errno::NAMETOOLONG));
     }
 }
