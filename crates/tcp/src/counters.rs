@@ -192,7 +192,7 @@ pub struct Counters {
     pub time_wait_reused: u64,
     /// Half-open connections that ran out of SYN-ACKs.
     pub half_open_timeouts: u64,
-    /// Orphans ended by RST or by time before both FINs were acknowledged.
+    /// Orphans ended by RST or by time before both FINs were acknowledged, or at once because there were too many.
     pub orphans_killed: u64,
     /// Round-trip times as they count for the timeout: one a window at most (RFC 6298 §3).
     pub round_trips: Histogram,

@@ -314,6 +314,7 @@ fn orphans_are_bounded() {
     b.handshake();
     b.request(Request::Close);
     b.expect("R. 1:1 ack 1");
+    assert_eq!(b.stack.counters().orphans_killed, 1);
     // The first one goes, another may come.
     b.offer = b.offer.port(40_000);
     b.inject(seg(1, 0).flags(RST).ack(2));

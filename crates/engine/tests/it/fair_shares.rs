@@ -4,6 +4,7 @@ use crate::world::{Host, World};
 use engine::config::Config;
 use engine::stats::Drop;
 use netdev::sim::LinkConfig;
+use queue_pair::control::{Carried, Fds, Reply, Request};
 use queue_pair::{ConnRef, Submission};
 use tcp::ConnId;
 
@@ -29,21 +30,23 @@ fn early(world: &mut World, port: u16, bytes: usize) -> u64 {
 
 #[test]
 fn who_never_accepts_leaves_room_for_what_others_clients_send_first() {
-    let Some(mut world) = world(|config| config.limits.unaccepted_bytes = 1 << 18) else {
-        return;
-    };
-    let mut hoards = world.attach_as(1000);
-    let (full, _) = world.listen(&mut hoards);
-    let came: Vec<u64> = (0..80).map(|_| early(&mut world, full, 12_000)).collect();
-    assert!(came.contains(&0), "there is an end: {came:?}");
-    // Of 64 chunks an eighth is root's; who is alone has nearly all of the rest.
-    assert!(came.iter().sum::<u64>() > 32 * 4096, "{came:?}");
-    for uid in [1001, 0] {
-        let mut other = world.attach_as(uid);
-        let (port, _) = world.listen(&mut other);
-        assert_eq!(early(&mut world, port, 4000), 4000, "{uid}");
+    for (hoarder, others) in [(1000, [1001, 0])] {
+        let Some(mut world) = world(|config| config.limits.unaccepted_bytes = 1 << 18) else {
+            return;
+        };
+        let mut hoards = world.attach_as(hoarder);
+        let (full, _) = world.listen(&mut hoards);
+        let came: Vec<u64> = (0..80).map(|_| early(&mut world, full, 12_000)).collect();
+        assert!(came.contains(&0), "there is an end: {came:?}");
+        // Of 64 chunks an eighth is root's; who is alone has nearly all of the rest.
+        assert!(came.iter().sum::<u64>() > 32 * 4096, "{came:?}");
+        for uid in others {
+            let mut other = world.attach_as(uid);
+            let (port, _) = world.listen(&mut other);
+            assert_eq!(early(&mut world, port, 4000), 4000, "{hoarder}, {uid}");
+        }
+        assert!(world.worker.counters().dropped(Drop::UnacceptedFull) > 0);
     }
-    assert!(world.worker.counters().dropped(Drop::UnacceptedFull) > 0);
 }
 
 /// A connection that a host closes, and whose peer does not.
@@ -58,43 +61,90 @@ fn left(world: &mut World, host: &mut Host, port: u16) -> (ConnRef, ConnId) {
     (conn, peer)
 }
 
+/// A user's program that accepts, and where.
+fn serve(world: &mut World, uid: u32) -> (Host, u16) {
+    let mut host = world.attach_as(uid);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: 64,
+        waits: false,
+    });
+    (host, port)
+}
+
+fn is_reset(world: &World, peer: ConnId) -> bool {
+    world.peer.conns[&peer].update.failed.is_some()
+}
+
+fn whole(world: &World, peers: &[ConnId]) -> usize {
+    let whole = peers.iter().filter(|peer| !is_reset(world, **peer));
+    whole.count()
+}
+
 #[test]
 fn who_leaves_many_connections_to_end_by_themselves_has_not_those_of_others_reset() {
+    // Of 28 that are not root's.
+    for (hoarder, others, share) in [(1000, [1001, 0], 25)] {
+        let Some(mut world) = world(|config| config.limits.orphans = 32) else {
+            return;
+        };
+        let (mut hoards, full) = serve(&mut world, hoarder);
+        let peers: Vec<ConnId> = (0..32)
+            .map(|_| left(&mut world, &mut hoards, full).1)
+            .collect();
+        let first = whole(&world, &peers);
+        for uid in others {
+            let (mut other, port) = serve(&mut world, uid);
+            let (_, peer) = left(&mut world, &mut other, port);
+            assert!(!is_reset(&world, peer), "{hoarder}, {uid}");
+        }
+        assert_eq!(first, share);
+        let refused = world.worker.counters().dropped(Drop::OrphansOfUser);
+        assert_eq!(refused, 32 - share as u64);
+        // Those that end are no longer counted.
+        for peer in peers {
+            let _ = world
+                .peer
+                .stack
+                .on_request(world.now, peer, tcp::Request::Close);
+        }
+        world.settle();
+        let (_, peer) = left(&mut world, &mut hoards, full);
+        assert!(!is_reset(&world, peer));
+    }
+}
+
+#[test]
+fn what_a_child_or_a_ticket_has_last_is_its_users() {
     let Some(mut world) = world(|config| config.limits.orphans = 32) else {
         return;
     };
-    let serve = |world: &mut World, uid| {
-        let mut host = world.attach_as(uid);
-        let (port, listener) = world.listen(&mut host);
-        host.submit(Submission::Credit {
-            listener,
-            total: 64,
-            waits: false,
-        });
-        (host, port)
-    };
-    let is_reset = |world: &World, peer| world.peer.conns[&peer].update.failed.is_some();
     let (mut hoards, full) = serve(&mut world, 1000);
-    let peers: Vec<ConnId> = (0..32)
-        .map(|_| left(&mut world, &mut hoards, full).1)
-        .collect();
-    let whole = peers.iter().filter(|peer| !is_reset(&world, **peer));
-    let whole = whole.count();
-    for uid in [1001, 0] {
-        let (mut other, port) = serve(&mut world, uid);
-        let (_, peer) = left(&mut world, &mut other, port);
-        assert!(!is_reset(&world, peer), "{uid}");
-    }
-    assert_eq!(whole, 25, "of 28 that are not root's");
-    assert_eq!(world.worker.counters().dropped(Drop::OrphansOfUser), 7);
-    // Those that end are no longer counted.
-    for peer in peers {
-        let _ = world
-            .peer
-            .stack
-            .on_request(world.now, peer, tcp::Request::Close);
+    let made: Vec<(ConnRef, ConnId)> = (0..33).map(|_| world.connect(&mut hoards, full)).collect();
+    let peers: Vec<ConnId> = made.iter().map(|(_, peer)| *peer).collect();
+    let (passed, _) = made[32];
+    let carried = Carried::default();
+    let request = Request::Ticket {
+        conn: passed,
+        carried,
+    };
+    let (reply, ticket) = world.request(&mut hoards, &request, Fds::new());
+    assert!(matches!(reply, Reply::Ticket { .. }), "{reply:?}");
+    let (_, lifeline) = crate::forks::fork(&mut world, &mut hoards);
+    for (at, (conn, _)) in made.iter().enumerate() {
+        hoards.close_at(*conn, at as u64 + 1);
     }
     world.settle();
-    let (_, peer) = left(&mut world, &mut hoards, full);
-    assert!(!is_reset(&world, peer));
+    assert_eq!(whole(&world, &peers), 33);
+    assert_eq!(world.worker.stack().counters().resets_out, 0);
+    drop(lifeline);
+    world.attend();
+    world.settle();
+    assert_eq!(whole(&world, &peers), 25 + 1, "and one that is passed");
+    drop(ticket);
+    world.attend();
+    world.settle();
+    assert_eq!(whole(&world, &peers), 25);
+    assert_eq!(world.worker.counters().dropped(Drop::OrphansOfUser), 8);
 }

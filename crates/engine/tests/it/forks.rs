@@ -9,7 +9,7 @@ use queue_pair::{Completion, ConnRef, Submission, position};
 use rustix::fd::OwnedFd;
 
 /// A parent forks: the child's token, and its lifeline.
-fn fork(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
+pub fn fork(world: &mut World, parent: &mut Host) -> (u64, OwnedFd) {
     let (reply, mut fds) = world.request(parent, &Request::Fork, Fds::new());
     let Reply::Forked { token } = reply else {
         panic!("{reply:?}");

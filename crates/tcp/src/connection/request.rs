@@ -112,6 +112,7 @@ impl Connection {
             let open = self.state.is_synchronized() || self.fast_open.is_pending();
             let unread = self.unread() > 0 && open;
             if unread || !may_orphan {
+                cx.common.counters.orphans_killed += u64::from(!unread);
                 self.reset(&mut cx.common.counters);
             } else {
                 self.shut_down();

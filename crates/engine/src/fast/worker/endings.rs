@@ -7,7 +7,6 @@ use tcp::{ConnId, Request};
 use super::Worker;
 use crate::exchange::{SessionKey, Tale};
 use crate::fast::connections::SessionId;
-use crate::fast::family::Who;
 use crate::fast::session::EndReason;
 use crate::network::{Network, Steered};
 use crate::stats::Drop;
@@ -106,7 +105,7 @@ impl<D: Device, N: Network> Worker<D, N> {
         if !closed && !self.is_accepted(conn_id) {
             self.take_back(conn_id);
         } else if shared {
-            self.close_holder(conn_id, Who::Session(ending.id), false);
+            self.close_shared(ending.id, conn_id, false);
         } else if reset {
             self.close_own(conn_id, Request::Abort);
         } else {
@@ -116,10 +115,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         }
     }
 
-    /// How a connection ends that its last program leaves to the TCP by this request: by RST where its user has left
-    /// as many as its share, which others' connections would not find otherwise.
-    pub(super) fn leave(&mut self, id: SessionId, conn_id: ConnId, request: Request) -> Request {
-        let user = self.sessions.get(id).map(|session| session.process.uid);
+    /// How a connection ends that this user's program, the last that had it, leaves to the TCP by this request: by RST
+    /// where the user has left as many as its share, which others' connections would not find otherwise.
+    pub(super) fn leave(
+        &mut self,
+        user: Option<u32>,
+        conn_id: ConnId,
+        request: Request,
+    ) -> Request {
         let left_by = self.connections.left_by(conn_id);
         let (Request::Close, Some(uid), Some(of)) = (request, user, left_by) else {
             return request;

@@ -23,7 +23,6 @@ use crate::clock::Clock;
 use crate::config::shares;
 use crate::exchange::{ClientKey, Refused, SessionKey, Tale, Told};
 use crate::fast::connections::SessionId;
-use crate::fast::family::Who;
 use crate::network::Network;
 use crate::stats::Drop;
 
@@ -277,7 +276,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 let some = take_some(&mut fork.connections);
                 let Some(id) = self.session_named(*child) else {
                     // It has ended before it could know of them.
-                    self.let_go_of(*token, some);
+                    self.let_go_of((*token, fork.uid), some);
                     return fork
                         .connections
                         .is_empty()
@@ -295,15 +294,15 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
             Step::Forgets { token, fork } => {
                 let some = take_some(&mut fork.connections);
-                self.let_go_of(*token, some);
+                self.let_go_of((*token, fork.uid), some);
                 fork.connections.is_empty().then_some(Ok(Told::Done))
             }
         }
     }
 
-    fn let_go_of(&mut self, token: u64, connections: Vec<ConnId>) {
+    fn let_go_of(&mut self, child: (u64, u32), connections: Vec<ConnId>) {
         for conn in connections {
-            self.close_holder(conn, Who::Awaited(token), false);
+            self.close_awaited(child, conn);
         }
     }
 
@@ -400,7 +399,8 @@ impl<D: Device, N: Network> Worker<D, N> {
                     generation: name.generation,
                 };
                 if fork.connections.remove(&conn) {
-                    self.close_holder(conn, Who::Awaited(token), false);
+                    let child = (token, fork.uid);
+                    self.close_awaited(child, conn);
                 }
             }
             Farewell::Listener(name) => {

@@ -369,8 +369,19 @@ impl<D: Device, N: Network> Worker<D, N> {
         self.counters.shared_sends += 1;
     }
 
-    /// A holder has closed, or is gone. `abort` asks for a reset if it was the last.
-    pub(super) fn close_holder(&mut self, conn_id: ConnId, who: Who, abort: bool) {
+    /// A process that has a connection together with others has closed it, or is gone. `abort` asks for a reset if it
+    /// was the last.
+    pub(super) fn close_shared(&mut self, id: SessionId, conn_id: ConnId, abort: bool) {
+        let uid = self.sessions.get(id).map(|session| session.process.uid);
+        self.close_holder(conn_id, (Who::Session(id), uid), abort);
+    }
+
+    /// As [`close_shared`](Self::close_shared), of a user's process that has not come yet, and does not.
+    pub(super) fn close_awaited(&mut self, (token, uid): (u64, u32), conn_id: ConnId) {
+        self.close_holder(conn_id, (Who::Awaited(token), Some(uid)), false);
+    }
+
+    fn close_holder(&mut self, conn_id: ConnId, (who, uid): (Who, Option<u32>), abort: bool) {
         if let Who::Session(id) = who
             && let Some(session) = self.sessions.get_mut(id)
         {
@@ -403,21 +414,18 @@ impl<D: Device, N: Network> Worker<D, N> {
             self.memory.abandon_stream(conn);
             conn.flags.closed = true;
             self.let_go_of_pool(pool);
-            let mut request = if reset {
+            let request = if reset {
                 Request::Abort
             } else {
                 Request::Close
             };
-            if let Who::Session(id) = who {
-                request = self.leave(id, conn_id, request);
-            }
+            let request = self.leave(uid, conn_id, request);
             self.finish(conn_id, request);
         } else if let Who::Session(id) = who
             && pool == PoolId::of(id)
         {
             // What nobody has read does not stay in the memory of one who is gone, if it can be
             // kept elsewhere.
-            let uid = self.sessions.get(id).map(|session| session.process.uid);
             let to = uid.map_or(PoolId::ENGINE, |uid| self.memory.pool_for(uid));
             if self.memory.move_stream(conn, to) {
                 self.let_go_of_pool(pool);

@@ -456,7 +456,7 @@ impl<D: Device, N: Network> Worker<D, N> {
                 };
                 self.close_own(conn_id, request);
             }
-            Whose::Shared(conn_id) => self.close_holder(conn_id, Who::Session(id), abort),
+            Whose::Shared(conn_id) => self.close_shared(id, conn_id, abort),
         }
         Ok(())
     }
@@ -465,7 +465,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     pub(super) fn close_own(&mut self, conn_id: ConnId, mut request: Request) {
         let conn = self.connections.get(conn_id);
         if let Some(owner) = conn.and_then(|conn| conn.owner) {
-            request = self.leave(owner, conn_id, request);
+            let user = self.sessions.get(owner).map(|session| session.process.uid);
+            request = self.leave(user, conn_id, request);
         }
         if let Some(conn) = self.connections.get_mut(conn_id) {
             conn.flags.closed = true;

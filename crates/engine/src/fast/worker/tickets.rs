@@ -118,7 +118,7 @@ impl<D: Device, N: Network> Worker<D, N> {
     /// The last copy of a ticket is closed.
     pub(super) fn end_ticket(&mut self, token: u64) {
         if let Some(ticket) = self.tickets.by_token.remove(&token) {
-            self.close_holder(ticket.conn, Who::Awaited(token), false);
+            self.close_awaited((token, ticket.uid), ticket.conn);
         }
     }
 }
