@@ -78,10 +78,12 @@ pub struct Taken {
 impl Taken {
     /// How many more of `limit` a user may take, who holds `own` of what is taken. One but root takes no more once it
     /// holds as much as is left, so that who comes next finds half of that, or, while it is `alone`, eight times as
-    /// much: a share binds while others want theirs.
+    /// much: a share binds while others want theirs. Root leaves them an eighth, as they do to it: what it holds,
+    /// strangers made it hold who connect to where it listens.
     pub fn to_take(self, limit: usize, uid: u32, own: usize, alone: bool) -> usize {
         if uid == ROOT {
-            return limit.saturating_sub(self.roots + self.others);
+            let others = (limit / ROOTS_SHARE).max(self.others);
+            return limit.saturating_sub(others + self.roots);
         }
         let roots = (limit / ROOTS_SHARE).max(self.roots);
         let left = limit.saturating_sub(roots + self.others);
@@ -164,6 +166,9 @@ mod tests {
             40,
             "what root has is of its own first"
         );
+        let mut held = Vec::new();
+        assert_eq!(take(&mut held, ROOT), 56, "an eighth is all others'");
+        assert_eq!(take(&mut held, 1000), 8);
     }
 
     #[test]

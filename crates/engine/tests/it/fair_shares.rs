@@ -30,7 +30,8 @@ fn early(world: &mut World, port: u16, bytes: usize) -> u64 {
 
 #[test]
 fn who_never_accepts_leaves_room_for_what_others_clients_send_first() {
-    for (hoarder, others) in [(1000, [1001, 0])] {
+    // Root, too: most listeners are its, and it is strangers who fill them.
+    for (hoarder, others) in [(1000, [1001, 0]), (0, [1000, 1001])] {
         let Some(mut world) = world(|config| config.limits.unaccepted_bytes = 1 << 18) else {
             return;
         };
@@ -38,7 +39,7 @@ fn who_never_accepts_leaves_room_for_what_others_clients_send_first() {
         let (full, _) = world.listen(&mut hoards);
         let came: Vec<u64> = (0..80).map(|_| early(&mut world, full, 12_000)).collect();
         assert!(came.contains(&0), "there is an end: {came:?}");
-        // Of 64 chunks an eighth is root's; who is alone has nearly all of the rest.
+        // Of 64 chunks an eighth is root's, or all others'; who is alone has nearly all of the rest.
         assert!(came.iter().sum::<u64>() > 32 * 4096, "{came:?}");
         for uid in others {
             let mut other = world.attach_as(uid);
@@ -84,8 +85,8 @@ fn whole(world: &World, peers: &[ConnId]) -> usize {
 
 #[test]
 fn who_leaves_many_connections_to_end_by_themselves_has_not_those_of_others_reset() {
-    // Of 28 that are not root's.
-    for (hoarder, others, share) in [(1000, [1001, 0], 25)] {
+    // Of 28 that are not root's, or all others'.
+    for (hoarder, others, share) in [(1000, [1001, 0], 25), (0, [1000, 1001], 28)] {
         let Some(mut world) = world(|config| config.limits.orphans = 32) else {
             return;
         };
