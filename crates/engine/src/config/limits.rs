@@ -16,8 +16,8 @@ pub struct Limits {
     /// Connections in TIME-WAIT: the oldest is forgotten first.
     pub time_wait: u32,
     /// Connections that their program has closed and their peer has not: beyond it, closing is by
-    /// RST. An eighth is for root alone, and one for all others; of the rest a user takes no more once it holds as much
-    /// as is left, or, while nobody else has any, eight times as much.
+    /// RST. An eighth is for root alone, and one for all others; of the rest, once a quarter is left, a user takes
+    /// no more if it holds as much as is left, or, while nobody else has any, eight times as much.
     pub orphans: u32,
     /// Ranges that one connection holds out of order.
     pub out_of_order_ranges: u16,

@@ -76,10 +76,10 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// How many more of `limit` a user may take, who holds `own` of what is taken. One but root takes no more once it
-    /// holds as much as is left, so that who comes next finds half of that, or, while it is `alone`, eight times as
-    /// much: a share binds while others want theirs. Root leaves them an eighth, as they do to it: what it holds,
-    /// strangers made it hold who connect to where it listens.
+    /// How many more of `limit` a user may take, who holds `own` of what is taken. Once a quarter is left, one but
+    /// root takes no more if it holds as much as is left, so that who comes next finds half of that, or, while it is
+    /// `alone`, eight times as much: a share binds while others want theirs. Root leaves them an eighth, as they do to
+    /// it: what it holds, strangers made it hold who connect to where it listens.
     pub fn to_take(self, limit: usize, uid: u32, own: usize, alone: bool) -> usize {
         if uid == ROOT {
             let others = (limit / ROOTS_SHARE).max(self.others);
@@ -89,7 +89,8 @@ impl Taken {
         let left = limit.saturating_sub(roots + self.others);
         let times = if alone { ALONE } else { 1 };
         // Each that it takes brings the two nearer, from both sides.
-        (times * left).saturating_sub(own).div_ceil(times + 1)
+        let share = (times * left).saturating_sub(own).div_ceil(times + 1);
+        share.max(left.saturating_sub(limit / SCARCE))
     }
 }
 
@@ -166,6 +167,9 @@ mod tests {
             40,
             "what root has is of its own first"
         );
+        let mut held = vec![(1000, 0)];
+        assert_eq!(take(&mut held, 1001), 40, "until a quarter is left");
+        assert_eq!(take(&mut held, 1000), 8);
         let mut held = Vec::new();
         assert_eq!(take(&mut held, ROOT), 56, "an eighth is all others'");
         assert_eq!(take(&mut held, 1000), 8);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_binds_while_somebody_else_has_or_wants_some() {
+    fn a_share_binds_while_little_is_left_and_others_want_some() {
         let mut accounts = Accounts::of_total(64);
         let first = accounts.open(1000);
         accounts.set_waiting(first, 1);
@@ -158,9 +158,9 @@ mod tests {
         assert_eq!(accounts.open(1000), first);
         // What is nobody's wants nothing.
         accounts.set_waiting(0, 9);
-        assert_eq!(exhaust(&mut accounts, first), 28, "half of 56");
+        assert_eq!(exhaust(&mut accounts, first), 40, "all but a quarter");
         accounts.set_waiting(other, 0);
-        assert_eq!(exhaust(&mut accounts, first), 22);
+        assert_eq!(exhaust(&mut accounts, first), 10);
         assert_eq!(exhaust(&mut accounts, other), 3, "half of what is left");
         let root = accounts.open(ROOT);
         assert_eq!(exhaust(&mut accounts, root), 3 + 8);
