@@ -6,7 +6,7 @@ use crate::config::shares::{ROOT, Taken};
 /// The user of what is nobody's: no user can have that number.
 const NOBODY: u32 = u32::MAX;
 /// Accounts that there can be; what is beyond them is nobody's.
-const MOST: usize = 1 << 15;
+const MOST: usize = if cfg!(test) { 1 << 9 } else { 1 << 15 };
 
 /// The number of a user's account: 0 is nobody's, and all are below 32,768.
 pub type AccountId = u16;
@@ -32,6 +32,11 @@ impl Account {
     fn is_over(&self) -> bool {
         self.held == 0 && self.waiting == 0
     }
+
+    /// Whether it is of a user but root that has or wants some.
+    fn is_a_users(&self) -> bool {
+        !self.is_over() && ![ROOT, NOBODY].contains(&self.uid)
+    }
 }
 
 /// What all users have, of so much.
@@ -41,6 +46,8 @@ pub struct Accounts {
     taken: Taken,
     /// By number.
     of: Vec<Account>,
+    /// How many of them [are a user's](Account::is_a_users).
+    users: u32,
 }
 
 impl Accounts {
@@ -50,6 +57,7 @@ impl Accounts {
             total,
             taken: Taken::default(),
             of: vec![Account::of(NOBODY)],
+            users: 0,
         }
     }
 
@@ -83,10 +91,7 @@ impl Accounts {
     /// How much more may be taken.
     pub fn left(&self, account: AccountId) -> u32 {
         let own = self.account(account);
-        let alone = self
-            .of
-            .iter()
-            .all(|account| account.is_over() || [own.uid, ROOT, NOBODY].contains(&account.uid));
+        let alone = self.users == u32::from(own.is_a_users());
         let (total, held) = (self.total as usize, own.held as usize);
         // No more than there is.
         self.taken.to_take(total, own.uid, held, alone) as u32
@@ -99,20 +104,20 @@ impl Accounts {
 
     /// So many do.
     pub fn set_waiting(&mut self, account: AccountId, count: u32) {
-        self.account_mut(account).waiting = count;
+        self.change(account, |own| own.waiting = count);
     }
 
     /// One is taken.
     pub fn take(&mut self, account: AccountId) {
-        self.account_mut(account).held += 1;
+        self.change(account, |own| own.held += 1);
         *self.taken_like(account) += 1;
     }
 
     /// One is given back.
     pub fn give(&mut self, account: AccountId) {
-        let own = self.account_mut(account);
-        debug_assert!(own.held > 0, "given back by who has not taken it");
-        own.held = own.held.saturating_sub(1);
+        let held = self.account(account).held;
+        debug_assert!(held > 0, "given back by who has not taken it");
+        self.change(account, |own| own.held = held.saturating_sub(1));
         let all = self.taken_like(account);
         *all = all.saturating_sub(1);
     }
@@ -121,8 +126,12 @@ impl Accounts {
         &self.of[usize::from(account)]
     }
 
-    fn account_mut(&mut self, account: AccountId) -> &mut Account {
-        &mut self.of[usize::from(account)]
+    fn change(&mut self, account: AccountId, change: impl FnOnce(&mut Account)) {
+        let own = &mut self.of[usize::from(account)];
+        let before = own.is_a_users();
+        change(own);
+        self.users += u32::from(own.is_a_users());
+        self.users -= u32::from(before);
     }
 
     /// What is taken by root, or by all others.
@@ -175,6 +184,7 @@ mod tests {
         accounts.set_waiting(first, 1);
         let other = accounts.open(1001);
         accounts.take(other);
+        assert_eq!(accounts.users, 2);
         accounts.set_waiting(first, 0);
         assert_eq!(accounts.open(1002), first);
         assert_ne!(accounts.open(1003), other);
@@ -185,10 +195,15 @@ mod tests {
     #[test]
     fn there_are_no_more_accounts_than_numbers() {
         let mut accounts = Accounts::of_total(1 << 20);
-        for uid in 0..1 << 15 {
-            let account = accounts.open(1 + uid);
+        for uid in 1..MOST as u32 {
+            let account = accounts.open(uid);
             accounts.take(account);
+            assert_eq!(accounts.users, uid);
         }
         assert_eq!(accounts.open(1 << 20), 0);
+        for account in 1..MOST as u16 {
+            accounts.give(account);
+        }
+        assert_eq!(accounts.users, 0);
     }
 }
