@@ -97,6 +97,14 @@ impl Accounts {
         self.taken.to_take(total, own.uid, held, alone) as u32
     }
 
+    /// Whether it holds less than an equal share.
+    pub fn has_little(&self, account: AccountId) -> bool {
+        let own = self.account(account);
+        // One part is root's.
+        let parts = u64::from(self.users) + 1;
+        u64::from(own.held) * parts < u64::from(self.total)
+    }
+
     /// How many hold none yet and may want some.
     pub fn waiting(&self, account: AccountId) -> u32 {
         self.account(account).waiting
@@ -171,6 +179,7 @@ mod tests {
         accounts.set_waiting(other, 0);
         assert_eq!(exhaust(&mut accounts, first), 10);
         assert_eq!(exhaust(&mut accounts, other), 3, "half of what is left");
+        assert!(accounts.has_little(other) && !accounts.has_little(first));
         let root = accounts.open(ROOT);
         assert_eq!(exhaust(&mut accounts, root), 3 + 8);
         accounts.set_total(128);

@@ -1,5 +1,7 @@
 //! What cannot be taken away from who holds it: no user has all of it, and who comes late finds some.
 
+use std::time::Duration;
+
 use crate::world::{Host, World};
 use engine::config::Config;
 use engine::stats::Drop;
@@ -48,6 +50,36 @@ fn who_never_accepts_leaves_room_for_what_others_clients_send_first() {
         }
         assert!(world.worker.counters().dropped(Drop::UnacceptedFull) > 0);
     }
+}
+
+#[test]
+fn what_one_user_holds_out_of_order_goes_before_what_another_waits_for() {
+    let Some(mut world) = world(|config| config.limits.unaccepted_bytes = 1 << 16) else {
+        return;
+    };
+    let mut users = [1000, 1001, 1002].map(|uid| world.attach_as(uid));
+    let ports = users.each_mut().map(|host| world.listen(host).0);
+    let whole = world.peer.connect(world.now, ports[0]);
+    world.peer.hole_in = Some(whole);
+    world.settle();
+    world.peer.send(world.now, whole, &[7; 8_000]);
+    world.settle();
+    // Who has a window of nothing is asked now and then.
+    let first_byte = |world: &mut World, port| {
+        let peer = world.peer.connect(world.now, port);
+        world.settle();
+        world.peer.send(world.now, peer, &[7]);
+        world.pass(Duration::from_secs(5));
+        world.peer.conns[&peer].update.acked
+    };
+    // Two of 16 chunks are root's, two are of what is out of order, and one is what is left.
+    for _ in 0..11 {
+        assert_eq!(first_byte(&mut world, ports[0]), 1);
+    }
+    assert_eq!(first_byte(&mut world, ports[1]), 1);
+    assert_eq!(world.worker.stack().counters().out_of_order_shed, 0);
+    assert_eq!(first_byte(&mut world, ports[2]), 1);
+    assert!(world.worker.stack().counters().out_of_order_shed > 0);
 }
 
 /// A connection that a host closes, and whose peer does not.

@@ -99,6 +99,12 @@ impl Pool {
         }
     }
 
+    /// Whether others of its users may be asked for room for this one.
+    pub fn has_little(&self) -> bool {
+        let shared = self.shared.as_ref();
+        shared.is_some_and(|shared| shared.accounts.has_little(shared.current))
+    }
+
     /// How often one of its users wanted a chunk and there was none for it.
     pub fn refused(&self) -> u64 {
         self.shared.as_ref().map_or(0, |shared| shared.refused)

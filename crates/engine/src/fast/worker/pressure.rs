@@ -5,6 +5,7 @@ use netdev::Device;
 use tcp::ConnId;
 
 use super::Worker;
+use crate::fast::connections::PoolId;
 use crate::network::Network;
 use crate::stats::Drop;
 
@@ -25,8 +26,8 @@ impl<D: Device, N: Network> Worker<D, N> {
     }
 
     /// Makes room for connections that found none: lets go of what they hold out of order
-    /// themselves, or else of what another connection of the same pool does. What they are waiting
-    /// for has a place when it comes again.
+    /// themselves, or else of what another connection of the same pool does: of the same user's, and of another's if
+    /// this one has little. What they are waiting for has a place when it comes again.
     pub(super) fn shed(&mut self) {
         while let Some(id) = self.starved.pop() {
             if !self.shed_connection(id) {
@@ -51,25 +52,35 @@ impl<D: Device, N: Network> Worker<D, N> {
         true
     }
 
-    /// Looks a bounded way around for a connection of the same pool that holds something out of
-    /// order.
     fn shed_neighbour(&mut self, id: ConnId) {
-        let Some(pool) = self.connections.get(id).map(|conn| conn.pool) else {
+        let Some(own) = self.connections.get(id).map(|conn| conn.pool) else {
             return;
         };
+        if self.shed_some(|pool| pool == own) {
+            return;
+        }
+        if self.memory.pool(own).is_some_and(|own| own.has_little()) {
+            self.shed_some(|pool| pool.index() == own.index());
+        }
+    }
+
+    /// Looks a bounded way around for a connection of such a pool that holds something out of order; whether there
+    /// was one.
+    fn shed_some(&mut self, is_such: impl Fn(PoolId) -> bool) -> bool {
         for _ in 0..LOOKS {
             let slots = self.connections.slots();
             self.shed_hand = (self.shed_hand + 1) % slots.max(1);
             let found = self
                 .connections
                 .at(self.shed_hand)
-                .filter(|conn| conn.pool == pool && !conn.stream.is_empty())
+                .filter(|conn| is_such(conn.pool) && !conn.stream.is_empty())
                 .map(|conn| conn.id);
             if let Some(found) = found
                 && self.shed_connection(found)
             {
-                return;
+                return true;
             }
         }
+        false
     }
 }
