@@ -90,8 +90,9 @@ reasons! {
     /// Data for which there was receive memory, of which too much is in use already, of its user or in
     /// all: the peer sends it again.
     MemoryFull = "memory_full",
-    /// Data for a connection that no process has accepted, while there was too much of such, of its user or in all:
-    /// the peer sends it again.
+    /// Data for a connection that no process has accepted, or that nobody reads any more of several that have it, while
+    /// there was too much of such, of its user or in all: the peer sends it again. And a connection whose process has
+    /// gone, or given it back, before it accepted it, and whose data found no place by that: it ends by RST.
     UnacceptedFull = "unaccepted_full",
     /// A fork while there were too many children that had not attached, of its user or in all.
     ForksFull = "forks_full",

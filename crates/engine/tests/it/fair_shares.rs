@@ -82,6 +82,32 @@ fn what_one_user_holds_out_of_order_goes_before_what_another_waits_for() {
     assert!(world.worker.stack().counters().out_of_order_shed > 0);
 }
 
+#[test]
+fn what_a_process_leaves_unaccepted_and_has_no_place_is_counted() {
+    let mut config = Config::default();
+    config.limits.unaccepted_bytes = 1 << 14;
+    let mut world = World::with(config, LinkConfig::default());
+    let mut host = world.attach(None);
+    let (port, listener) = world.listen(&mut host);
+    host.submit(Submission::Credit {
+        listener,
+        total: 64,
+        waits: false,
+    });
+    for _ in 0..3 {
+        let (_, peer) = world.offer(&mut host, port);
+        world.peer.send(world.now, peer, &[7; 10_000]);
+        world.settle();
+    }
+    drop(host);
+    world.attend();
+    world.settle();
+    // Three of four chunks are the first one's.
+    let counters = world.worker.counters();
+    assert_eq!(counters.given_back, 1);
+    assert_eq!(counters.dropped(Drop::UnacceptedFull), 2);
+}
+
 /// A connection that a host closes, and whose peer does not.
 fn left(world: &mut World, host: &mut Host, port: u16) -> (ConnRef, ConnId) {
     let (conn, peer) = world.connect(host, port);
@@ -180,4 +206,32 @@ fn what_a_child_or_a_ticket_has_last_is_its_users() {
     world.settle();
     assert_eq!(whole(&world, &peers), 25);
     assert_eq!(world.worker.counters().dropped(Drop::OrphansOfUser), 8);
+}
+
+#[test]
+fn what_ends_without_a_reset_is_not_counted_as_one() {
+    let Some(mut world) = world(|config| config.limits.orphans = 32) else {
+        return;
+    };
+    let (mut hoards, full) = serve(&mut world, 1000);
+    let (over, over_peer) = world.connect(&mut hoards, full);
+    let (unread, unread_peer) = world.connect(&mut hoards, full);
+    for _ in 0..25 {
+        left(&mut world, &mut hoards, full);
+    }
+    // One that the peer has reset, and one that has bytes which nobody has read.
+    world
+        .peer
+        .request(world.now, over_peer, tcp::Request::Abort);
+    world.peer.send(world.now, unread_peer, &[7; 9]);
+    world.settle();
+    for conn in [over, unread] {
+        hoards.close(conn);
+    }
+    world.settle();
+    assert!(is_reset(&world, unread_peer));
+    let refused = |world: &World| world.worker.counters().dropped(Drop::OrphansOfUser);
+    assert_eq!(refused(&world), 0);
+    left(&mut world, &mut hoards, full);
+    assert_eq!(refused(&world), 1);
 }

@@ -2,7 +2,7 @@
 //! for the end of a process that had a million.
 
 use netdev::Device;
-use tcp::{ConnId, Request};
+use tcp::{ConnId, ConnInfo, Request, State};
 
 use super::Worker;
 use crate::exchange::{SessionKey, Tale};
@@ -130,7 +130,14 @@ impl<D: Device, N: Network> Worker<D, N> {
         if self.orphans.begin(of, uid) {
             return request;
         }
-        self.counters.drop(Drop::OrphansOfUser);
+        // What is over needs no RST, and what was left unread ends by one in any case.
+        let info = self.stack.info(self.now, conn_id);
+        let is_lost = |info: &ConnInfo| {
+            !matches!(info.state, State::Closed | State::SynSent) && info.receive_queue == 0
+        };
+        if info.is_some_and(|info| is_lost(&info)) {
+            self.counters.drop(Drop::OrphansOfUser);
+        }
         Request::Abort
     }
 

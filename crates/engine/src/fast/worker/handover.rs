@@ -21,6 +21,7 @@ use crate::fast::connections::{Conn, PoolId, SessionId};
 use crate::fast::listeners::{Member, Offer};
 use crate::fast::session::{EndReason, Session};
 use crate::network::Network;
+use crate::stats::Drop;
 
 /// An offer that was not accepted for so long goes to another process, if one sleeps: longer than a
 /// wake-up takes, on this core or another, and shorter than a client notices.
@@ -626,6 +627,7 @@ impl<D: Device, N: Network> Worker<D, N> {
             }
         } else {
             // Its bytes stay where they are until it has ended.
+            self.counters.drop(Drop::UnacceptedFull);
             conn.owner = Some(owner);
             self.close_own(conn_id, Request::Abort);
             return;
