@@ -12,7 +12,7 @@ use crate::shell;
 use anyhow::{Context, Result, bail};
 use emulator::{Emulator, Nic, Outcome};
 use kernels::Kernel;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the machines are made with, and the Debian packages that have it.
 const TOOLS: &[(&str, &str)] = &[
@@ -49,6 +49,7 @@ pub struct Options {
 /// Runs the check on every machine that was asked for.
 pub fn run(options: &Options) -> Result<String> {
     check_tools()?;
+    check_place(&shell::target_dir())?;
     shell::loud(shell::cargo().args([
         "build",
         "--release",
@@ -119,10 +120,34 @@ fn check_tools() -> Result<()> {
     Ok(())
 }
 
+/// A machine sees this one's files, but for these directories: there it has its own.
+fn check_place(target: &Path) -> Result<()> {
+    let own = ["/tmp", "/run", "/dev"];
+    if let Some(hidden) = own.iter().find(|own| target.starts_with(own)) {
+        let target = target.display();
+        bail!("an emulated machine does not see {target}: it has a {hidden} of its own");
+    }
+    Ok(())
+}
+
 fn is_there(tool: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = [PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")];
     std::env::split_paths(&path)
         .chain(sbin)
         .any(|directory| directory.join(tool).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_place;
+    use std::path::Path;
+
+    #[test]
+    fn programs_are_where_a_machine_sees_them() {
+        assert!(check_place(Path::new("/home/somebody/outboard/target")).is_ok());
+        assert!(check_place(Path::new("/tmpfs/target")).is_ok());
+        let refused = check_place(Path::new("/tmp/target")).unwrap_err();
+        assert!(refused.to_string().contains("a /tmp of its own"));
+    }
 }
