@@ -60,7 +60,7 @@ pub fn keep(experiment: &mut Experiment, only: &[(String, String)]) -> Result<()
     left_out.retain(|left_out| asked(&left_out.axis, &left_out.name));
     // What is to hold at several levels is asked of those that are left of them.
     let claims = std::mem::take(&mut experiment.claims);
-    let narrowed = claims
+    let left = claims
         .into_iter()
         .filter_map(|one| narrowed(one, experiment));
     experiment.claims = left.collect();
