@@ -153,11 +153,10 @@ fn a_listener_that_listens_again_shows_the_engine_how_many_may_wait() {
     listener.want();
     let credit = |engine: &FakeEngine| {
         let posted = engine.host(Attached::submissions);
-        let credit = posted.iter().rev().find_map(|it| match it {
+        posted.iter().rev().find_map(|it| match it {
             Submission::Credit { total, .. } => Some(*total),
             _ => None,
-        });
-        credit
+        })
     };
     assert_eq!(credit(&engine), Some(16));
     let shown = |engine: &FakeEngine| {
