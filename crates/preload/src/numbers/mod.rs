@@ -105,24 +105,11 @@ pub fn dup3(from: c_int, to: c_int, flags: c_int) -> Result<usize, Errno> {
     if host::private_fds::contains(to) || host::private_fds::contains(from) {
         return Err(Errno::BADF);
     }
-    let ours = table::get(from);
-    let becomes_ours = ours.as_ref().filter(|_| !table::is_ours(to));
-    let (before, _displaced) = {
-        // What the kernel does for a file of the program's own may take long, and no fork waits for that.
+    let before = {
         let _leaving = table::is_ours(to).then(gate::leaving);
-        // Before it is one in the kernel: what another thread did with that would reach a socket which is connected to
-        // nothing.
-        let displaced = becomes_ours.and_then(|held| table::put(to, held.clone()));
         // SAFETY: the program gives up what `to` was.
-        match result(unsafe { sys!(libc::SYS_dup3, from, to, flags) }) {
-            Ok(_) => (follow(from, to), displaced),
-            Err(errno) => {
-                if let Some(held) = becomes_ours {
-                    drop(table::remove_if(to, held));
-                }
-                return Err(errno);
-            }
-        }
+        result(unsafe { sys!(libc::SYS_dup3, from, to, flags) })?;
+        follow(from, to)
     };
     drop(before);
     standard::number_changed(to);
@@ -132,11 +119,7 @@ pub fn dup3(from: c_int, to: c_int, flags: c_int) -> Result<usize, Errno> {
 /// The kernel has made `new` a duplicate of `old`. It alone knows whether that succeeds, so the table
 /// follows: meanwhile a call on `new` by another thread is one that came before.
 pub fn duplicated(old: c_int, new: c_int) {
-    let before = {
-        let _leaving = table::is_ours(old).then(gate::leaving);
-        follow(old, new)
-    };
-    drop(before);
+    drop(follow(old, new));
     standard::number_changed(new);
 }
 
@@ -212,50 +195,6 @@ mod tests {
         stat.rsplit(") ")
             .next()
             .is_some_and(|state| state.starts_with('S'))
-    }
-
-    /// A connection over which no more can be sent, and its peer.
-    fn full_connection() -> [OwnedFd; 2] {
-        use rustix::net::{AddressFamily, SocketAddrV4, SocketType};
-        let new = || rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        let (listener, stream) = (new(), new());
-        let any = SocketAddrV4::new(core::net::Ipv4Addr::LOCALHOST, 0);
-        rustix::net::bind(&listener, &any).unwrap();
-        rustix::net::listen(&listener, 1).unwrap();
-        rustix::net::connect(&stream, &rustix::net::getsockname(&listener).unwrap()).unwrap();
-        let peer = rustix::net::accept(&listener).unwrap();
-        rustix::io::ioctl_fionbio(&stream, true).unwrap();
-        while rustix::io::write(&stream, &[0; 1 << 16]).is_ok() {}
-        [stream, peer]
-    }
-
-    /// The kernel closes what the number was when it is the placeholder already, which may take as long as the program
-    /// likes (SO_LINGER).
-    #[test]
-    fn a_duplicate_is_ours_before_it_is_a_placeholder() {
-        use std::os::fd::IntoRawFd;
-        let _alone = closing::alone();
-        let (fd, _held) = closing::high_number();
-        let [stream, peer] = full_connection();
-        let linger = Some(std::time::Duration::from_secs(60));
-        rustix::net::sockopt::set_socket_linger(&stream, linger).unwrap();
-        let number = stream.into_raw_fd();
-        let before = placeholder::socket_behind(number);
-        std::thread::scope(|scope| {
-            let duplicates = scope.spawn(move || dup2(fd, number));
-            while placeholder::socket_behind(number) == before {}
-            let is_ours = table::is_ours(number);
-            // It lingers no longer.
-            drop(peer);
-            assert_eq!(duplicates.join().ok(), Some(Ok(number as usize)));
-            assert!(is_ours);
-        });
-        assert!(table::is_ours(number));
-        close(number).unwrap();
-        // One that is not made is not ours.
-        assert_eq!(dup3(fd, number, libc::O_RDWR), Err(Errno::INVAL));
-        assert!(!table::is_ours(number));
-        close(fd).unwrap();
     }
 
     /// The child has what its table says.
