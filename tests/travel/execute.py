@@ -72,7 +72,8 @@ def by_descriptor(connection):
         if failed:
             assert failed == errno.ENOSYS and not hasattr(LIBC, "posix_spawnattr_setcgroup_np"), failed
             os.execv("/bin/sh", ["sh", "-c", "cat; echo spawned"])
-        select.select([child], [], [])
+        select.select([child.value], [], [])
+        os.close(child.value)
     connection.sendall(b"spawned\n")
 
 
