@@ -126,7 +126,10 @@ pub fn duplicated(old: c_int, new: c_int) {
 /// The table follows the kernel. What `new` was comes back.
 fn follow(old: c_int, new: c_int) -> Option<Held> {
     match table::get(old) {
-        Some(held) => table::put(new, held),
+        Some(held) => {
+            closing::made_again(new);
+            table::put(new, held)
+        }
         None if table::is_ours(new) => table::remove(new),
         None => None,
     }
