@@ -259,15 +259,15 @@ impl Listener {
         }
     }
 
-    /// `listen` was called again on the [kernel's socket](Self::kernel_socket), with another backlog: the engine reads
-    /// it there. One that does not run, or is older, learns it when it is shown the socket again.
+    /// `listen` was called again on the [kernel's socket](Self::kernel_socket): the engine reads the backlog there. One
+    /// that does not run, or is older, learns it when it is shown the socket again. It is told also if this process has
+    /// said the same before: another that has the socket may have said something else since.
     pub fn set_backlog(&self, backlog: u32) {
         {
             let mut state = lock(&self.core.state);
-            if std::mem::replace(&mut state.backlog, backlog) == backlog {
-                return;
+            if std::mem::replace(&mut state.backlog, backlog) != backlog {
+                state.bound_changed();
             }
-            state.bound_changed();
         }
         self.core.show_options();
     }
