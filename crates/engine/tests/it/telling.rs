@@ -1,7 +1,7 @@
 //! What the engine tells people of its sockets, over a simulated link.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use crate::world::{Host, World};
@@ -353,6 +353,17 @@ fn calls_that_are_not_supported_do_not_hide_each_other() {
     let all = explained(&mut world);
     let reasons: Vec<&str> = all.iter().map(|e| e.reason.as_str()).collect();
     assert_eq!(reasons, ["one thing", "another thing"]);
+}
+
+/// Also from the first: what the program asked for the kernel has bounded.
+#[test]
+fn a_listener_has_the_backlog_that_its_socket_has() {
+    let mut world = World::new();
+    let mut host = world.attach(None);
+    let kernel = TcpListener::bind("0.0.0.0:0").expect("a port");
+    rustix::net::listen(&kernel, 7).expect("it listens");
+    world.show(&mut host, &kernel);
+    assert_eq!(sockets(&mut world)[0].send_queue, 7);
 }
 
 /// As in the kernel, from the moment at which listen(2) is called again.

@@ -43,8 +43,8 @@ impl Closing {
 }
 
 impl<D: Device, N: Network> Worker<D, N> {
-    /// A process accepts on `local` from now on; it has shown the kernel's listening socket there. The
-    /// name by which it knows that.
+    /// A process accepts on `local` from now on; it has shown the kernel's listening socket there. Of how many may
+    /// wait it says what its program has asked for. The name by which it knows that.
     pub(super) fn listen(
         &mut self,
         session: SessionId,
@@ -52,6 +52,8 @@ impl<D: Device, N: Network> Worker<D, N> {
         proof: Proof,
         backlog: u32,
     ) -> Result<u32, Errno> {
+        // The kernel has bounded what the program asked for (net.core.somaxconn).
+        let backlog = proof.chosen.backlog.unwrap_or(backlog);
         let (number, new) = self.open_listener(session, local, proof, backlog)?;
         let name = self.join_listener(number, session).ok_or(Errno::BADF)?;
         if new {

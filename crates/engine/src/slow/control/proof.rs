@@ -154,13 +154,15 @@ fn defer_accept(socket: BorrowedFd<'_>) -> u8 {
 }
 
 /// The backlog of a socket that listens. The kernel tells it as what else is the number of segments that were
-/// acknowledged selectively (TCP_INFO, tcpi_sacked).
+/// acknowledged selectively (TCP_INFO, tcpi_sacked). `None`: it listens no longer, or the kernel does not say.
 fn backlog(socket: BorrowedFd<'_>) -> Option<u32> {
     const SACKED: usize = 28;
+    const LISTEN: u8 = 10;
     let mut info = [0; SACKED + size_of::<u32>()];
     let length = socket_option_bytes(socket, IPPROTO_TCP, TCP_INFO, &mut info).ok()?;
     let backlog = info[..length].get(SACKED..)?.try_into().ok()?;
-    Some(u32::from_ne_bytes(backlog))
+    // The first byte is the state.
+    (info[0] == LISTEN).then(|| u32::from_ne_bytes(backlog))
 }
 
 /// An option of TCP that is a number and not negative.
@@ -274,6 +276,7 @@ mod tests {
         };
         rustix::net::listen(&listener, 5).expect("it listens");
         assert_eq!(prove(local, own_namespace()), Ok(proof));
+        assert_eq!(backlog(listener.as_fd()), Some(5));
         let mut other = local;
         other.set_port(local.port() ^ 1);
         assert!(matches!(
@@ -284,6 +287,9 @@ mod tests {
             prove(local, own_namespace() + 1),
             Err(Refusal::OtherNamespace)
         );
+        rustix::net::shutdown(&listener, rustix::net::Shutdown::Both)
+            .expect("it listens no longer");
+        assert_eq!(backlog(listener.as_fd()), None);
     }
 
     #[test]
