@@ -20,7 +20,7 @@
 
 use crate::calls::{fork, stdio, travel};
 use crate::engine::{session, settings, wait};
-use crate::numbers;
+use crate::numbers::placeholder;
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -47,7 +47,7 @@ extern "C" fn initialise() {
     fork::register();
     if settings::get().is_some() {
         session::prepare_by(stdio::prepare);
-        host::private_fds::set_floor(numbers::hidden_floor());
+        host::private_fds::set_floor(placeholder::hidden_floor());
         host::sleep_by(host::Sleeps {
             poll: wait::poll,
             wait: wait::futex,

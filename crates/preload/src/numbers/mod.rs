@@ -166,17 +166,6 @@ pub fn open() -> Option<Vec<c_int>> {
     Some(numbers)
 }
 
-/// Numbers that are left for what the program must not see, at the end of those that it may have.
-const HIDDEN: u64 = 128;
-
-/// Where numbers begin that are out of the program's way.
-pub fn hidden_floor() -> c_int {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    // Where there is no limit to speak of, still within the table.
-    let limit = limit.unwrap_or(u64::MAX).min(1 << 16);
-    limit.saturating_sub(HIDDEN).max(limit / 2) as c_int
-}
-
 /// A duplicate of the program's descriptor, to keep or to show.
 pub fn duplicate(fd: c_int) -> Result<OwnedFd, Errno> {
     // SAFETY: makes a new number, which is nobody else's.

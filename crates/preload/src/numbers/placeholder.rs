@@ -12,7 +12,6 @@ use rustix::io::Errno;
 
 use crate::kernel::filter;
 use crate::kernel::raw::{result, sys};
-use crate::numbers;
 use crate::numbers::table::{self, Held};
 
 /// A number that is closed again unless it is kept.
@@ -199,6 +198,17 @@ fn private_socket(family: c_int) -> Result<c_int, Errno> {
     Ok(out_of_the_way(Number(low)))
 }
 
+/// Numbers that are left for what the program must not see, at the end of those that it may have.
+const HIDDEN: u64 = 128;
+
+/// Where numbers begin that are out of the program's way.
+pub fn hidden_floor() -> c_int {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    // Where there is no limit to speak of, still within the table.
+    let limit = limit.unwrap_or(u64::MAX).min(1 << 16);
+    limit.saturating_sub(HIDDEN).max(limit / 2) as c_int
+}
+
 /// The number moved out of the program's way, if there is room there. The kernel closes it at exec.
 pub fn out_of_the_way(low: Number) -> c_int {
     // SAFETY: makes a duplicate of a number that nobody else knows.
@@ -207,7 +217,7 @@ pub fn out_of_the_way(low: Number) -> c_int {
             libc::SYS_fcntl,
             low.number(),
             libc::F_DUPFD_CLOEXEC,
-            numbers::hidden_floor()
+            hidden_floor()
         )
     });
     high.map_or_else(|_| low.keep(), |high| high as c_int)
