@@ -20,6 +20,8 @@ const STARTING: Duration = Duration::from_secs(60);
 pub struct Outboard {
     binary: PathBuf,
     socket: PathBuf,
+    /// How programs on it wait, if not as the engine is set.
+    profile: Option<&'static str>,
 }
 
 impl Outboard {
@@ -29,7 +31,15 @@ impl Outboard {
         Self {
             binary: binary.to_owned(),
             socket: world.scratch().join("engine.sock"),
+            profile: None,
         }
+    }
+
+    /// The same, whose programs wait by this profile.
+    #[must_use]
+    pub fn waiting_by(mut self, profile: &'static str) -> Self {
+        self.profile = Some(profile);
+        self
     }
 
     /// The binary.
@@ -221,7 +231,11 @@ impl Outboard {
 
     /// A program to be run on the engine.
     pub fn on_engine(&self, world: &World, name: impl AsRef<OsStr>) -> Program {
-        self.command(world, "run").arg("--").arg(name)
+        let mut run = self.command(world, "run");
+        if let Some(profile) = self.profile {
+            run = run.args(["--profile", profile]);
+        }
+        run.arg("--").arg(name)
     }
 
     /// The engine's counters: name, labels, value.

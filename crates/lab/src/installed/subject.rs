@@ -28,10 +28,12 @@ pub(crate) const ADAPTIVE: &str = "adaptive";
 const PLACES: &str = "placement = \"adaptive\"\n";
 /// The kernel's TCP, where client and server share a core.
 pub(crate) const KERNEL_NEAR: &str = "kernel, on one core";
-/// The engine that looks for work for a millisecond after the last, on the other core.
+/// The engine that looks for work for a millisecond after the last, on the other core, and programs that do the same.
 pub(crate) const LATENCY: &str = "latency, on the other core";
 /// Its settings.
 const LOOKS: &str = "profile = \"latency\"\ncore = 1\n";
+/// How its programs wait.
+const WAITS: &str = "latency";
 /// Where clients and servers of these are.
 const SHARED: usize = 0;
 
@@ -98,7 +100,10 @@ impl Subject {
         let world = World::new()?;
         let engine = match engine {
             Some((binary, settings)) => {
-                let outboard = Outboard::new(binary, &world);
+                let mut outboard = Outboard::new(binary, &world);
+                if name == LATENCY {
+                    outboard = outboard.waiting_by(WAITS);
+                }
                 let process = match settings {
                     Some(settings) => outboard.start_engine_with(&world, &settings)?,
                     None => outboard.start_engine(&world, None)?,
