@@ -138,9 +138,17 @@ impl Poller {
         self.look(events, room);
         let waits = events.is_empty() && limit != Some(Duration::ZERO);
         // Until this returns.
-        let mut waiting = waits.then(|| self.sleeper.company().hesitate());
+        let begun = Instant::now();
+        let mut waiting = waits.then(|| self.sleeper.company().hesitate_beside());
         if let Some(waiting) = &mut waiting {
             self.look(events, room);
+            let is_over = || limit.is_some_and(|limit| begun.elapsed() >= limit);
+            while events.is_empty() && !is_over() && waiting.looks_on() {
+                self.look(events, room);
+                if events.is_empty() && self.kernel_members > 0 {
+                    self.ask_kernel(events, Some(Duration::ZERO))?;
+                }
+            }
             waiting.has_looked(!events.is_empty());
         }
         self.turns += 1;

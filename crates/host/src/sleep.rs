@@ -271,7 +271,21 @@ impl Company {
     /// what was just submitted, and to be woken costs more. Pump and look afterwards, [say](Waiting::has_looked) what
     /// came of it, and keep what comes back until the wait is over.
     pub fn hesitate(&self) -> Waiting {
-        self.0.as_ref().map_or(Waiting(None), Waiting::begun)
+        self.begun(|attachment| attachment.hesitate())
+    }
+
+    /// The same for a thread that waits for something of the kernel's, too: as long as it [looks on](Waiting::looks_on) it
+    /// looks at that in between.
+    pub fn hesitate_beside(&self) -> Waiting {
+        self.begun(|attachment| attachment.hesitate_beside())
+    }
+
+    fn begun(&self, hesitates: impl FnOnce(&Attachment) -> Option<Hesitated>) -> Waiting {
+        let begun = self.0.as_ref().and_then(|attachment| {
+            let looked = hesitates(attachment)?;
+            Some((Arc::clone(attachment), looked))
+        });
+        Waiting(begun)
     }
 }
 
@@ -281,9 +295,10 @@ impl Company {
 pub struct Waiting(Option<(Arc<Attachment>, Hesitated)>);
 
 impl Waiting {
-    fn begun(attachment: &Arc<Attachment>) -> Self {
-        let looked = attachment.hesitate();
-        Self(looked.map(|looked| (Arc::clone(attachment), looked)))
+    /// Looks for news for a moment more, if that is still worth it: pump, look at everything, and ask again.
+    pub fn looks_on(&mut self) -> bool {
+        let begun = self.0.as_mut();
+        begun.is_some_and(|(attachment, looked)| attachment.looks_on(looked))
     }
 
     /// After the look that follows: whether the thread has something to do. From that it is learnt whether looking
@@ -427,7 +442,7 @@ pub(crate) fn wait_at<T>(
         else {
             return wait(session, Awaited::NewsOf(one), left, |_| look());
         };
-        let _waiting = Waiting::begun(&attachment);
+        let _waiting = Company(Some(Arc::clone(&attachment))).hesitate();
         let Some(parking) = attachment.park(place, wants) else {
             return wait(session, Awaited::NewsOf(one), left, |_| look());
         };

@@ -19,6 +19,8 @@ const YIELDS: u32 = 4;
 const LONG_NS: u64 = 100_000;
 /// The same where latency is all that counts.
 const LONGEST_NS: u64 = 1_000_000;
+/// For so many nanoseconds at a time where there is something beside the engine to look at.
+const PIECE_NS: u64 = 20_000;
 /// A yield that took so many nanoseconds let somebody else run.
 const SHARED_NS: u64 = 1_000;
 
@@ -42,6 +44,8 @@ pub(crate) struct Hesitated {
     begun: u64,
     /// There were news, of which it is not known yet whether they are of use.
     has_news: bool,
+    /// Until when it may look on, nanoseconds of the monotonic clock.
+    looks_until: Option<u64>,
 }
 
 impl Hesitation {
@@ -60,11 +64,20 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
     /// Looks for news for a time that is worth it. Pump and look afterwards. What comes back, if anything does, is
     /// for [`has_looked`](Self::has_looked) and [`has_waited`](Self::has_waited).
     pub(crate) fn hesitate(&self) -> Option<Hesitated> {
+        let mut looked = self.hesitate_beside()?;
+        while !self.has_news() && self.looks_on(&mut looked) {}
+        Some(looked)
+    }
+
+    /// The same for a thread that waits for something of the kernel's, too: of a look that is for longer than that may wait
+    /// only the beginning. Others [follow](Self::looks_on), and between them it looks at the rest.
+    pub(crate) fn hesitate_beside(&self) -> Option<Hesitated> {
         if self.is_parents() || self.has_news() {
             return None;
         }
         let begun = monotonic_ns();
         let mut has_news = false;
+        let mut looks_until = None;
         let Hesitation {
             answers,
             soon,
@@ -78,7 +91,8 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
         match wanted {
             Some(Profile::Efficient) => return None,
             Some(Profile::Latency) => {
-                self.look(u32::MAX, LONGEST_NS, u32::MAX);
+                let found = self.look(u32::MAX, PIECE_NS, u32::MAX);
+                looks_until = found.map(|_| begun.saturating_add(LONGEST_NS));
             }
             None | Some(Profile::Balanced) => {
                 let long = soon.is_expected();
@@ -95,7 +109,24 @@ impl<C: Connection<Attachment<C>>> Attachment<C> {
                 }
             }
         }
-        Some(Hesitated { begun, has_news })
+        Some(Hesitated {
+            begun,
+            has_news,
+            looks_until,
+        })
+    }
+
+    /// Looks on for a moment, if it is still worth it. Pump and look afterwards.
+    pub(crate) fn looks_on(&self, looked: &mut Hesitated) -> bool {
+        let Some(until) = looked.looks_until else {
+            return false;
+        };
+        let left = until.saturating_sub(monotonic_ns());
+        // Where strangers have the core nobody looks.
+        if left == 0 || self.look(u32::MAX, PIECE_NS.min(left), u32::MAX).is_none() {
+            looked.looks_until = None;
+        }
+        looked.looks_until.is_some()
     }
 
     /// What came of a look: whether the thread had something to do by what it found. News alone are not worth a

@@ -92,6 +92,14 @@ pub unsafe fn wait(
     let mut waiting = waits.then(|| ours.sleep.hesitate());
     if let Some(waiting) = &mut waiting {
         room.collect(ours);
+        while room.filled == 0 && !deadline.passed() && waiting.looks_on() {
+            room.collect(ours);
+            if room.filled == 0 {
+                let rung = room.kernel(Deadline::NOW, core::ptr::null())?;
+                ours.sleep.quieten(&set.kin, number, rung);
+                set.call_unaware(ours, number)?;
+            }
+        }
         waiting.has_looked(room.filled > 0);
     }
     if room.filled > 0 {

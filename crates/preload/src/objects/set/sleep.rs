@@ -120,12 +120,12 @@ impl Sleep {
         Guard(lock(&self.state))
     }
 
-    /// The caller has found nothing and would sleep next: it looks for a moment more first. What comes
-    /// back is kept until it returns.
+    /// The caller has found nothing and would sleep next: it looks for a moment more first, and at the kernel's part as long
+    /// as that looks on. What comes back is kept until it returns.
     pub fn hesitate(&self) -> Waiting {
         // Others do not wait meanwhile.
         let company = lock(&self.state).sleeper.company();
-        company.hesitate()
+        company.hesitate_beside()
     }
 
     /// The caller is about to sleep, at most until `deadline` or what comes back, if that is
