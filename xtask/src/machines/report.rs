@@ -88,3 +88,26 @@ pub fn document(rows: &[Outcome], megabytes: u32, emulator: &Emulator) -> String
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::COLUMNS;
+
+    /// What has other columns was made by another command.
+    #[test]
+    fn the_page_is_one_that_this_command_makes() {
+        let page = include_str!("../../../docs/machines.md");
+        let lines = page.lines().filter(|line| line.starts_with("| "));
+        let rows: Vec<Vec<&str>> = lines
+            .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+            .collect();
+        let (titles, machines) = rows.split_first().expect("a table");
+        let known = COLUMNS.iter().map(|(title, ..)| *title);
+        let wanted: Vec<&str> = std::iter::once("interface").chain(known).collect();
+        assert_eq!(*titles, wanted);
+        assert!(machines.len() > 8, "{} machines", machines.len());
+        for machine in machines {
+            assert_eq!(machine.len(), wanted.len(), "{machine:?}");
+        }
+    }
+}
