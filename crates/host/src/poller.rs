@@ -138,10 +138,10 @@ impl Poller {
         self.look(events, room);
         let waits = events.is_empty() && limit != Some(Duration::ZERO);
         // Until this returns.
-        let begun = Instant::now();
         let mut waiting = waits.then(|| self.sleeper.company().hesitate_beside());
         if let Some(waiting) = &mut waiting {
             self.look(events, room);
+            let begun = Instant::now();
             let is_over = || limit.is_some_and(|limit| begun.elapsed() >= limit);
             while events.is_empty() && !is_over() && waiting.looks_on() {
                 self.look(events, room);
