@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::world::{Host, World};
-use queue_pair::Submission;
 use queue_pair::control::{AdmissionCounts, AdmissionLimit, AdmissionPolicy, Fds, Reply, Request};
 
 fn most(in_flight: u32) -> AdmissionPolicy {
@@ -41,12 +40,7 @@ fn bad_descriptor(reply: &Reply) -> bool {
 fn the_engine_refuses_the_syn_of_one_too_many() {
     let mut world = World::new();
     let mut host = world.attach(None);
-    let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit {
-        listener,
-        total: 64,
-        waits: false,
-    });
+    let (port, listener) = world.listen_with_credit(&mut host);
     assert_eq!(admit(&mut world, &mut host, listener, most(1)), Reply::Done);
     let (conn, first) = world.connect(&mut host, port);
     let second = world.peer.connect(world.now, port);

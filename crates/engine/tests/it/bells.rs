@@ -103,12 +103,7 @@ fn of_a_new_connection_nobody_has_named_a_bell() {
 fn a_new_connection_rings_the_bell_that_its_listener_names() {
     let mut world = World::new();
     let mut host = world.attach(None);
-    let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit {
-        listener,
-        total: 64,
-        waits: false,
-    });
+    let (port, listener) = world.listen_with_credit(&mut host);
     let mut threads = Threads::of(&mut world, host);
     let mut names = |threads: &mut Threads, thread: Option<usize>| {
         let bell = thread.map(|thread| threads.bells[thread].0 as u8);

@@ -88,12 +88,7 @@ fn what_a_process_leaves_unaccepted_and_has_no_place_is_counted() {
     config.limits.unaccepted_bytes = 1 << 14;
     let mut world = World::with(config, LinkConfig::default());
     let mut host = world.attach(None);
-    let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit {
-        listener,
-        total: 64,
-        waits: false,
-    });
+    let (port, _) = world.listen_with_credit(&mut host);
     for _ in 0..3 {
         let (_, peer) = world.offer(&mut host, port);
         world.peer.send(world.now, peer, &[7; 10_000]);
@@ -123,12 +118,7 @@ fn left(world: &mut World, host: &mut Host, port: u16) -> (ConnRef, ConnId) {
 /// A user's program that accepts, and where.
 fn serve(world: &mut World, uid: u32) -> (Host, u16) {
     let mut host = world.attach_as(uid);
-    let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit {
-        listener,
-        total: 64,
-        waits: false,
-    });
+    let (port, _) = world.listen_with_credit(&mut host);
     (host, port)
 }
 

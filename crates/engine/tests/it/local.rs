@@ -27,12 +27,7 @@ fn local_world() -> World {
 /// A host that listens, and is willing to be handed what comes.
 fn listening(world: &mut World) -> (Host, u16) {
     let mut host = world.attach(None);
-    let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit {
-        listener,
-        total: 64,
-        waits: false,
-    });
+    let (port, _) = world.listen_with_credit(&mut host);
     (host, port)
 }
 

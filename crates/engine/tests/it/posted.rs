@@ -117,12 +117,7 @@ fn loss_and_reordering_leave_each_byte_its_place() {
         };
         let mut world = World::with(Config::default(), faults);
         let mut host = world.attach(None);
-        let (port, listener) = world.listen(&mut host);
-        host.submit(Submission::Credit {
-            listener,
-            total: 64,
-            waits: false,
-        });
+        let (port, _) = world.listen_with_credit(&mut host);
         let peer = world.peer.connect(world.now, port);
         world.pass(Duration::from_secs(8));
         host.collect_and_accept();

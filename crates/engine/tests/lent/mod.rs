@@ -18,8 +18,8 @@ use std::time::Duration;
 use engine::config::Config;
 use netdev::faults::Faults;
 use netdev::sim::LinkConfig;
+use queue_pair::ConnRef;
 use queue_pair::control::{Fds, Reply, Request};
-use queue_pair::{ConnRef, Submission};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use tcp::ConnId;
 
@@ -127,12 +127,7 @@ fn rests(world: &mut World, span: Duration) {
 /// A program with a listener, and connections that the peer has opened to it.
 fn program(world: &mut World, connections: usize) -> (Host, Vec<(ConnRef, ConnId)>) {
     let mut host = world.attach(None);
-    let (port, listener) = world.listen(&mut host);
-    host.submit(Submission::Credit {
-        listener,
-        total: 64,
-        waits: false,
-    });
+    let (port, _) = world.listen_with_credit(&mut host);
     let mut opened = Vec::new();
     for _ in 0..connections {
         let peer = world.peer.connect(world.now, port);

@@ -662,13 +662,19 @@ impl World {
 
     /// A host gets a listener, `credit` and an open connection.
     pub fn serving(&mut self, host: &mut Host) -> (ConnRef, ConnId) {
+        let (port, _) = self.listen_with_credit(host);
+        self.connect(host, port)
+    }
+
+    /// A host gets a listener, and `credit` for 64 connections: where, and the listener's number.
+    pub fn listen_with_credit(&mut self, host: &mut Host) -> (u16, u32) {
         let (port, listener) = self.listen(host);
         host.submit(Submission::Credit {
             listener,
             total: 64,
             waits: false,
         });
-        self.connect(host, port)
+        (port, listener)
     }
 
     /// The peer opens one more connection to a host, which does not accept it.
